@@ -1,0 +1,39 @@
+# make bench   the demonstration: two arms of the embedded engine, compared
+# make test    lint, types, contracts and every test, real engines included
+# make check   the same without the real engines
+PYTHON ?= python3.11
+BIN := .venv/bin
+RIG := .engines/rig
+
+.PHONY: bench test check engines lint unit clean
+
+bench: .venv/ready
+	$(BIN)/bench-client --server sim --server sim-eagle3 --concurrency 1 --max-tokens 192
+
+test: lint engines
+	$(BIN)/python -m pytest
+
+check: lint unit
+
+unit: .venv/ready
+	$(BIN)/python -m pytest -m "not engine"
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Real vLLM and SGLang for CPU, each in its own environment, and a rigged model pair.
+engines: .venv/ready
+	tests/engines/build_vllm.sh
+	tests/engines/build_sglang.sh
+	test -f $(RIG)/rig.json || .engines/vllm/bin/python -m tests.rig.pair $(RIG)
+
+.venv/ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv .engines .mypy_cache .ruff_cache

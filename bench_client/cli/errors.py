@@ -1,0 +1,35 @@
+"""What went wrong, as one line on stderr and an exit code."""
+
+import click
+
+INVALID, USAGE, LAUNCH, INTERRUPTED = 1, 2, 3, 130
+
+
+def exit_code_of(error: Exception) -> int:
+    """Print one line and give the exit code; what is not known is raised, it is our own fault."""
+    from bench_client.plan.scenario import ScenarioError
+    from bench_client.run.server_facts import ServerError
+    from bench_client.run.store import StoreError
+    from bench_client.wire.endpoint import EndpointError
+    from server_launchers.errors import LaunchError, SettingsError
+
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.Abort):
+        return INTERRUPTED
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    codes = {
+        ScenarioError: USAGE,
+        EndpointError: USAGE,
+        SettingsError: USAGE,
+        ServerError: INVALID,
+        StoreError: INVALID,
+        LaunchError: LAUNCH,
+    }
+    code = next((codes[kind] for kind in codes if isinstance(error, kind)), None)
+    if code is None:
+        raise error
+    click.echo(f"bench-client: {error}", err=True)
+    return code

@@ -1,0 +1,76 @@
+"""Run the arms one after another, show how it goes, end with the comparison."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+import click
+from msgspec import Struct
+
+from bench_client.cli.errors import INTERRUPTED, INVALID
+from bench_client.cli.progress import ProgressLine, Silent
+from bench_client.cli.show import print_json, print_report
+from bench_client.measure.compare import compare
+from bench_client.records import Plan
+from bench_client.report.arms import make_report
+from bench_client.run.arm import ArmResult, run_arm
+from bench_client.run.options import Arm, RunOptions
+
+
+class Experiment(Struct, frozen=True, kw_only=True):
+    """One plan, one or more arms; the first is the baseline."""
+
+    plan: Plan
+    arms: tuple[Arm, ...]
+    options: RunOptions
+
+
+def run_experiment(experiment: Experiment, *, quiet: bool, as_json: bool) -> int:
+    """Run every arm and report; the exit code."""
+    done: list[ArmResult] = []
+    with _terminable():
+        for arm in experiment.arms:
+            observer = Silent() if quiet else ProgressLine(sys.stderr)
+            with observer:
+                result = run_arm(arm, experiment.plan, experiment.options, observer)
+            done.append(result)
+            if result.run.header.ended != "complete":
+                break
+    report = make_report(
+        [(result.run, result.summary) for result in done],
+        [compare(done[0].run, other.run) for other in done[1:]],
+    )
+    if as_json:
+        print_json(report)
+    elif not quiet:
+        print_report(report)
+        for result in done:
+            click.echo(f"results: {result.folder}")
+    return _exit_code(done)
+
+
+def _exit_code(done: list[ArmResult]) -> int:
+    if any(result.run.header.ended == "interrupted" for result in done):
+        return INTERRUPTED
+    for result in done:
+        if result.run.header.note:
+            click.echo(f"bench-client: the server died: {result.run.header.note}", err=True)
+    failed = any(result.summary.requests.failed for result in done)
+    return INVALID if failed or any(r.summary.verdict == "invalid" for r in done) else 0
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the program as Ctrl-C does, so that servers are torn down."""
+
+    def stop(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,97 @@
+"""Options that several commands share, and how their values are read."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class JsonObject(click.ParamType):
+    """A JSON object on the command line."""
+
+    name = "json"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, Any]:
+        """Text to dict; anything but an object is wrong usage."""
+        import msgspec
+
+        if isinstance(value, dict):
+            return value
+        try:
+            return msgspec.json.decode(value, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            self.fail(f"not a JSON object: {error}", param, ctx)
+
+
+class Header(click.ParamType):
+    """`Name: value` or `Name=value`."""
+
+    name = "header"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Text to (name, value)."""
+        if isinstance(value, tuple):
+            return value
+        cuts = [cut for cut in (value.find(":"), value.find("=")) if cut > 0]
+        if not cuts or not value.isprintable():
+            self.fail(f"{value!r} is not 'Name: value'", param, ctx)
+        cut = min(cuts)
+        return value[:cut].strip(), value[cut + 1 :].strip()
+
+
+def options(*given: Callable[[F], F]) -> Callable[[F], F]:
+    """Several option decorators as one."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(given):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+server_options = options(
+    click.option("--model", help="A model preset (qwen3-8b, llama-3.1-8b), a path or a hub id."),
+    click.option("--draft-model", help="The EAGLE3 head: a path or a hub id."),
+    click.option("--served-model-name", help="The name that requests give the model."),
+    click.option("--port", type=click.IntRange(1, 65535), help="Port of a launched server."),
+    click.option("--spec-steps", type=click.IntRange(1), help="Draft steps of each verify step."),
+    click.option("--spec-topk", type=click.IntRange(1), help="Branches of each draft step."),
+    click.option("--spec-draft-tokens", type=click.IntRange(1), help="Draft tokens verified."),
+    click.option(
+        "--simulate-accept-length",
+        type=click.FloatRange(1),
+        help="Have the engine fake this accept length; marked in the results.",
+    ),
+    click.option(
+        "--launch-arg",
+        "launch_args",
+        multiple=True,
+        help="One more argument for the server, e.g. --launch-arg=--enforce-eager.",
+    ),
+    click.option(
+        "--engine-python",
+        type=click.Path(path_type=Path),
+        help="The Python that has the engine installed.",
+    ),
+    click.option(
+        "--presets",
+        type=click.Path(path_type=Path),
+        help="A file of your own presets.",
+    ),
+)
+
+results_option = click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder of the results folders.",
+)

@@ -1,0 +1,144 @@
+"""`bench-client run`: launch, replay, measure, tear down, compare."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench_client.cli.options import Header, JsonObject, options, results_option, server_options
+
+_plan_options = options(
+    click.option("--scenario", default="eleven-prompts", show_default=True, help="Name or file."),
+    click.option("--concurrency", type=click.IntRange(1), help="Requests in flight [default: 1]."),
+    click.option(
+        "--request-rate", type=click.FloatRange(0, min_open=True), help="Open loop: requests/s."
+    ),
+    click.option(
+        "--burstiness",
+        type=click.FloatRange(0, min_open=True),
+        help="Shape of the open loop's gaps: 1 is Poisson.",
+    ),
+    click.option(
+        "--max-concurrency",
+        type=click.IntRange(1),
+        help="Cap on an open loop's requests in flight.",
+    ),
+    click.option("--temperature", type=click.FloatRange(0), help="[default: 0.6]"),
+    click.option("--max-tokens", type=click.IntRange(1), help="Cap on each answer's tokens."),
+    click.option("--ignore-eos", is_flag=True, help="Generate to the token limit."),
+    click.option("--repeat", type=click.IntRange(1), default=1, show_default=True),
+    click.option("--warmup", type=click.IntRange(0), default=2, show_default=True),
+    click.option("--seed", type=int, default=0, show_default=True),
+    click.option("--extra-body", type=JsonObject(), help="JSON merged into every request."),
+    click.option(
+        "--api",
+        type=click.Choice(["chat", "completions", "generate"]),
+        default="chat",
+        show_default=True,
+    ),
+)
+
+_client_options = options(
+    click.option("--stall-timeout", type=click.FloatRange(0, min_open=True), default=120.0),
+    click.option("--api-key-env", metavar="NAME", help="Variable that holds the API key."),
+    click.option("--header", "headers", type=Header(), multiple=True, help="'Name: value'."),
+    click.option("--save-text", is_flag=True, help="Keep the answers in requests.jsonl."),
+    click.option("--quiet", is_flag=True, help="No progress, no report."),
+    click.option("--json", "as_json", is_flag=True, help="Print the summaries as JSON."),
+)
+
+
+@click.command()
+@click.option("--server", "servers", multiple=True, help="A server to launch; may be repeated.")
+@click.option("--url", help="Root of a server that runs already.")
+@server_options
+@_plan_options
+@_client_options
+@results_option
+def run(**given: Any) -> int:
+    """Replay a scenario against one or more servers and report.
+
+    Several --server run one after another on the same prompts and end with the comparison.
+    """
+    from bench_client.cli.experiment import Experiment, run_experiment
+
+    _check(given)
+    experiment = Experiment(
+        plan=_plan(given),
+        arms=_arms(given),
+        options=_run_options(given),
+    )
+    return run_experiment(experiment, quiet=given["quiet"], as_json=given["as_json"])
+
+
+def _check(given: dict[str, Any]) -> None:
+    if bool(given["servers"]) == bool(given["url"]):
+        raise click.UsageError("give --server NAME (may be repeated) or --url URL")
+    if len(set(given["servers"])) < len(given["servers"]):
+        raise click.UsageError("a --server is named twice; to repeat it use --repeat")
+    if given["request_rate"] is None:
+        for name in ("burstiness", "max_concurrency"):
+            if given[name] is not None:
+                flag = "--" + name.replace("_", "-")
+                raise click.UsageError(f"{flag} goes with --request-rate")
+    elif given["concurrency"] is not None:
+        raise click.UsageError("--concurrency is a closed loop, --request-rate an open one")
+
+
+def _plan(given: dict[str, Any]) -> Any:
+    from bench_client.plan.build import PlanOptions, build_plan
+    from bench_client.plan.scenario import load_scenario
+    from bench_client.records import Load
+
+    rate = given["request_rate"]
+    if rate is None:
+        load = Load(kind="closed", concurrency=given["concurrency"] or 1)
+    else:
+        load = Load(
+            kind="open",
+            request_rate=rate,
+            burstiness=given["burstiness"] or 1.0,
+            max_concurrency=given["max_concurrency"],
+        )
+    chosen = PlanOptions(
+        load=load,
+        repeats=given["repeat"],
+        warmup=given["warmup"],
+        seed=given["seed"],
+        temperature=given["temperature"],
+        max_tokens=given["max_tokens"],
+        ignore_eos=given["ignore_eos"],
+        extra_body=given["extra_body"] or {},
+        api=given["api"],
+    )
+    return build_plan(load_scenario(given["scenario"]), chosen)
+
+
+def _arms(given: dict[str, Any]) -> Any:
+    from bench_client.run.options import Arm
+    from bench_client.wire.endpoint import parse_endpoint
+
+    if given["url"]:
+        parse_endpoint(given["url"])
+        asked = given["served_model_name"] or given["model"]
+        return (Arm(name="url", url=given["url"], served_model_name=asked, model=given["model"]),)
+    from bench_client.cli.launching import launch_arms
+
+    return launch_arms(given)
+
+
+def _run_options(given: dict[str, Any]) -> Any:
+    import sys
+
+    from bench_client.cli.secrets import authorization, without_secrets
+    from bench_client.run.options import RunOptions
+    from bench_client.wire.transport import Limits
+
+    headers = dict(given["headers"]) | authorization(given["api_key_env"])
+    return RunOptions(
+        results=Path(given["results"]),
+        argv=without_secrets(sys.argv),
+        headers=headers,
+        limits=Limits(stall_s=given["stall_timeout"]),
+        save_text=given["save_text"],
+    )

@@ -1,0 +1,1 @@
+"""Records to figures. Pure: no clock, no socket, no file."""

@@ -1,0 +1,192 @@
+"""The shapes of every figure: `summary.json` is a `Summary`, a comparison a `Comparison`."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from bench_client.records import Calibration
+
+Severity = Literal["note", "doubtful", "invalid"]
+Verdict = Literal["valid", "doubtful", "invalid"]
+Interval = tuple[float, float]
+
+
+class Stat(Struct, frozen=True, kw_only=True):
+    """One figure's distribution; `sd` has ddof 1; what `n` cannot support is null."""
+
+    n: int
+    mean: float | None = None
+    sd: float | None = None
+    ci95: Interval | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    min: float | None = None
+    max: float | None = None
+
+
+class TpsStat(Stat, frozen=True, kw_only=True):
+    """`tps_e2e`: also pooled, i.e. all output tokens over all end-to-end seconds."""
+
+    pooled: float | None = None
+
+
+class RequestCounts(Struct, frozen=True, kw_only=True):
+    """How many requests ended how."""
+
+    ok: int
+    failed: int
+    failures: dict[str, int] = {}
+
+
+class Throughput(Struct, frozen=True, kw_only=True):
+    """Over the whole measured window."""
+
+    request_per_s: float | None
+    input_tok_per_s: float | None
+    output_tok_per_s: float | None
+    total_tok_per_s: float | None
+
+
+class Concurrency(Struct, frozen=True, kw_only=True):
+    """Requests in flight (mean, peak), and those past their first token (decoding)."""
+
+    mean: float | None
+    peak: int
+    decoding_mean: float | None
+
+
+class Speculation(Struct, frozen=True, kw_only=True):
+    """Accept length by source, the steps behind the headline one, and the time of a step (ms)."""
+
+    accept_length: float | None
+    accept_length_sources: dict[str, float | None]
+    accept_length_source: str | None
+    verify_steps: int | None
+    step_ms: float | None
+    per_position: tuple[float, ...] = ()
+    by_language: dict[str, float] = {}
+
+
+class Doubt(Struct, frozen=True):
+    """A reason to trust the run less: a code, how bad, and one sentence that says what to do."""
+
+    code: str
+    severity: Severity
+    message: str
+
+
+class PromptRow(Struct, frozen=True, kw_only=True):
+    """One request as the per-prompt table shows it."""
+
+    id: str
+    prompt_index: int
+    prompt_id: str | None
+    language: str | None
+    repeat: int
+    outcome: str
+    finish_reason: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    ttft_ms: float | None
+    e2e_ms: float | None
+    tps_e2e: float | None
+    tps_decode: float | None
+    accept_length: float | None
+    verify_steps: int | None
+    step_ms: float | None
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """`summary.json`. `rows` is not part of the file's contract but saves readers a second fold."""
+
+    requests: RequestCounts
+    duration_s: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    throughput: Throughput
+    concurrency: Concurrency
+    ttft_ms: Stat
+    itl_ms: Stat
+    chunk_gap_ms: Stat
+    tpot_ms: Stat
+    e2e_ms: Stat
+    queue_ms: Stat
+    tps_e2e: TpsStat
+    tps_decode: Stat
+    step_ms: Stat
+    speculation: Speculation | None
+    telemetry: dict[str, Any]
+    calibration: Calibration | None
+    doubts: tuple[Doubt, ...]
+    verdict: Verdict
+    ttft_from_schedule_ms: Stat | None = None
+    e2e_from_schedule_ms: Stat | None = None
+    rows: tuple[PromptRow, ...] = ()
+
+
+class Ratio(Struct, frozen=True, kw_only=True):
+    """Ratio of the means of one figure, other over baseline, with its 95% interval.
+
+    `n` is the number of pairs, or of (baseline, other) values where unpaired.
+    `mdd` is the smallest relative difference this comparison could have told from none.
+    """
+
+    figure: str
+    ratio: float | None
+    ci95: Interval | None
+    paired: bool
+    n: tuple[int, int]
+    baseline_mean: float | None
+    other_mean: float | None
+    mdd: float | None = None
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """Why: speedup = accept length / cost, cost = step time of other over baseline's."""
+
+    base_step_ms: float
+    step_ms: float
+    cost: float
+    accept_length: float
+    breakeven_accept_length: float
+    predicted_speedup: float
+    measured_speedup: float | None
+    sentence: str
+
+
+class Lossless(Struct, frozen=True, kw_only=True):
+    """Outputs of both arms, greedy: how many prompts agree, and where the first difference is."""
+
+    compared: int
+    equal: int
+    first_difference: dict[str, int] = {}
+    sentence: str = ""
+
+
+class PairRow(Struct, frozen=True, kw_only=True):
+    """One prompt in both arms."""
+
+    prompt_index: int
+    prompt_id: str | None
+    language: str | None
+    baseline_tps_decode: float | None
+    other_tps_decode: float | None
+    speedup: float | None
+    accept_length: float | None
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """One run against the baseline. `refused` says why nothing may be concluded."""
+
+    baseline: str
+    other: str
+    paired: bool
+    unpaired_reason: str | None
+    refused: str | None
+    ratios: dict[str, Ratio]
+    why: Explanation | None
+    lossless: Lossless | None
+    rows: tuple[PairRow, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""The edges: clock, sockets, processes, files."""

@@ -1,0 +1,49 @@
+"""What a run is asked to do, and who is told how it goes."""
+
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from bench_client.records import RequestRecord
+from bench_client.wire.transport import Limits
+from server_launchers.settings import LaunchCommand
+
+
+class Arm(Struct, frozen=True, kw_only=True):
+    """A server to launch by `command`, or one that runs already at `url`."""
+
+    name: str
+    command: LaunchCommand | None = None
+    url: str | None = None
+    served_model_name: str | None = None
+    model: str | None = None
+    draft_model: str | None = None
+    simulated: bool = False
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """What all arms of an experiment share beside the plan."""
+
+    results: Path
+    argv: tuple[str, ...] = ()
+    headers: dict[str, str] = {}
+    transport: str = "wire"
+    limits: Limits = Limits()
+    save_text: bool = False
+
+
+class Observer(Protocol):
+    """Told how a run goes, so that it can be shown."""
+
+    def phase(self, text: str) -> None:
+        """What is being waited for."""
+
+    def begin(self, arm: str, total: int) -> None:
+        """The clock starts."""
+
+    def record(self, record: RequestRecord) -> None:
+        """A request has ended."""
+
+    def interrupted(self) -> None:
+        """A signal ends the run; the records so far are kept."""

@@ -1,0 +1,128 @@
+"""A plan, a transport and the clock, to records."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from bench_client.plan.build import with_previous_answer
+from bench_client.records import Clock, Plan, PlannedRequest, RequestRecord
+from bench_client.run.record import make_record
+from bench_client.wire.raw import RawResponse
+from bench_client.wire.response import read_response
+from bench_client.wire.stream import StreamResult
+from bench_client.wire.transport import OutgoingRequest, Transport
+
+Encode = Callable[[PlannedRequest], OutgoingRequest]
+Sink = Callable[[RequestRecord], None]
+
+
+class Runner:
+    """Runs one plan once. `stop()` ends it early; what was measured so far is in the sink."""
+
+    def __init__(self, plan: Plan, transport: Transport, encode: Encode, sink: Sink) -> None:
+        self._plan = plan
+        self._transport = transport
+        self._encode = encode
+        self._sink = sink
+        self._ready: dict[str, OutgoingRequest] = {}
+        self._stopping = False
+        self._stopped = asyncio.Event()
+        self._reading: list[asyncio.Task[None]] = []
+        self.began_ns = 0
+        self.clock = Clock(step_ns=0, checks=0)
+
+    async def run(self) -> int:
+        """Send everything planned; the measured window's length in ns."""
+        requests = self._plan.requests
+        # The bodies are made before the clock starts.
+        self._ready = {r.id: self._encode(r) for r in requests if not r.chained}
+        self.began_ns = time.time_ns()
+        self._offset_ns = self.began_ns - time.monotonic_ns()
+        if self._plan.load.kind == "closed":
+            await self._closed(iter(requests))
+        else:
+            await self._open(requests)
+        await asyncio.gather(*self._reading)
+        self._check_clock()
+        return time.time_ns() - self.began_ns
+
+    def stop(self) -> None:
+        """Send no more, and end what is in flight."""
+        self._stopping = True
+        self._stopped.set()
+        self._transport.interrupt()
+
+    async def _closed(self, pending: Iterator[PlannedRequest]) -> None:
+        slots = self._plan.load.concurrency or 1
+        await asyncio.gather(*(self._slot(pending, slots) for _ in range(slots)))
+
+    async def _slot(self, pending: Iterator[PlannedRequest], slots: int) -> None:
+        """One slot of the closed loop: the next request leaves when the last has ended."""
+        free_ns = self.began_ns
+        answer = ""
+        for planned in pending:
+            request = with_previous_answer(planned, answer) if planned.chained else planned
+            raw = await self._send(request)
+            if slots > 1:
+                # The slot's next request leaves first; reading the answer can wait.
+                reading = self._read_later(request, free_ns, raw)
+                self._reading.append(asyncio.create_task(reading))
+            else:
+                answer = self._read(request, free_ns, raw).text
+            free_ns = raw.done_ns or time.time_ns()
+            if self._stopping:
+                return
+
+    async def _open(self, requests: tuple[PlannedRequest, ...]) -> None:
+        cap = self._plan.load.max_concurrency
+        gate = asyncio.Semaphore(cap or len(requests) or 1)
+        tasks = []
+        for request in requests:
+            due_ns = self.began_ns + (request.scheduled_ns or 0)
+            await self._wait_until(due_ns)
+            if self._stopping:
+                break
+            tasks.append(asyncio.create_task(self._one(request, due_ns, gate)))
+        await asyncio.gather(*tasks)
+
+    async def _one(self, request: PlannedRequest, due_ns: int, gate: asyncio.Semaphore) -> None:
+        async with gate:
+            if self._stopping:
+                return
+            raw = await self._send(request)
+        self._read(request, due_ns, raw)
+
+    async def _wait_until(self, due_ns: int) -> None:
+        pause = (due_ns - time.time_ns()) / 1e9
+        if pause > 0 and not self._stopping:
+            try:
+                await asyncio.wait_for(self._stopped.wait(), pause)
+            except TimeoutError:
+                return
+
+    async def _send(self, request: PlannedRequest) -> RawResponse:
+        ready = self._ready.pop(request.id, None) or self._encode(request)
+        return await self._transport.exchange(ready)
+
+    async def _read_later(
+        self, request: PlannedRequest, scheduled_ns: int, raw: RawResponse
+    ) -> None:
+        try:
+            self._read(request, scheduled_ns, raw)
+        except BaseException:  # what cannot be kept (a full disk) is not worth measuring
+            self.stop()
+            raise
+
+    def _read(self, request: PlannedRequest, scheduled_ns: int, raw: RawResponse) -> StreamResult:
+        result = read_response(raw, self._plan.api)
+        self._check_clock()
+        self._sink(make_record(request, scheduled_ns, raw, result, self.began_ns))
+        return result
+
+    def _check_clock(self) -> None:
+        step = abs(time.time_ns() - time.monotonic_ns() - self._offset_ns)
+        self.clock = msgspec.structs.replace(
+            self.clock, step_ns=max(step, self.clock.step_ns), checks=self.clock.checks + 1
+        )

@@ -1,0 +1,1 @@
+"""Bytes to records. Everything but `client` and `sdk` is pure."""

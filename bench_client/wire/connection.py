@@ -1,0 +1,182 @@
+"""One keep-alive connection that stamps what it reads."""
+
+import asyncio
+import socket
+import ssl
+import time
+
+from bench_client.wire import stamps
+from bench_client.wire.endpoint import Endpoint
+from bench_client.wire.exchange import Exchange
+from bench_client.wire.raw import RawResponse
+from bench_client.wire.tls import TlsSession
+from bench_client.wire.transport import Limits
+
+READ_BYTES = 256 * 1024
+
+
+class Connection:
+    """Owns one socket and runs one exchange at a time; a lost socket is opened anew."""
+
+    def __init__(self, endpoint: Endpoint, limits: Limits, tls: ssl.SSLContext | None) -> None:
+        self._endpoint = endpoint
+        self._limits = limits
+        self._context = tls
+        self._loop = asyncio.get_running_loop()
+        self._sock: socket.socket | None = None
+        self._tls: TlsSession | None = None
+        self._exchange = Exchange(limits.max_bytes)
+        self._ended: asyncio.Future[None] | None = None
+        self._used = False
+        self._progress_at = 0.0
+        self.connect_ms = 0.0
+
+    async def open(self) -> None:
+        """Connect, and shake hands. OSError (ssl.SSLError is one) or TimeoutError on failure."""
+        began = time.monotonic()
+        async with asyncio.timeout(self._limits.connect_s):
+            sock = await self._connect()
+            if self._context:
+                tls = TlsSession(self._context, self._endpoint.host)
+                await tls.handshake(self._loop, sock)
+                self._tls = tls
+        self._sock = sock
+        self._stamps = stamps.enable(sock)
+        self._used = False
+        self._loop.add_reader(sock.fileno(), self._readable, sock)
+        self.connect_ms = (time.monotonic() - began) * 1e3
+
+    async def _connect(self) -> socket.socket:
+        found = await self._loop.getaddrinfo(
+            self._endpoint.host, self._endpoint.port, type=socket.SOCK_STREAM
+        )
+        failed: OSError | None = None
+        for family, kind, protocol, _, address in found:
+            sock = socket.socket(family, kind, protocol)
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            try:
+                await self._loop.sock_connect(sock, address)
+            except OSError as error:
+                sock.close()
+                failed = error
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock
+        raise failed or OSError(f"no address for {self._endpoint.host}")
+
+    def close(self) -> None:
+        """Drop the socket."""
+        if self._sock is not None:
+            self._loop.remove_reader(self._sock.fileno())
+            self._sock.close()
+            self._sock = self._tls = None
+
+    async def exchange(self, request: bytes) -> RawResponse:
+        """Send, and take the response to its end. Never raises for what the server does.
+
+        A kept-alive connection that the server had closed is opened anew and the request sent
+        again, provided that not one byte of an answer had come.
+        """
+        stale = self._used
+        response = await self._attempt(request)
+        fault = response.fault
+        if stale and fault and fault.kind == "reset" and not self._exchange.heard:
+            response = await self._attempt(request)
+            response.reopened = True
+        return response
+
+    async def _attempt(self, request: bytes) -> RawResponse:
+        exchange = self._exchange = Exchange(self._limits.max_bytes)
+        sock = self._sock
+        if sock is None:
+            exchange.response.reopened = self._used
+            try:
+                await self.open()
+            except (OSError, TimeoutError) as error:
+                exchange.fail("connect", f"cannot connect: {_reason(error)}", time.time_ns())
+                return exchange.response
+        exchange.response.stamps = self._stamps
+        self._ended = self._loop.create_future()
+        self._used = True
+        self._progress_at = time.monotonic()
+        exchange.response.sent_ns = time.time_ns()
+        try:
+            await self._send(request)
+        except OSError as error:
+            exchange.lost(time.time_ns(), _reason(error))
+        self._settle()
+        await self._ended
+        if not exchange.keep_alive:
+            self.close()
+        return exchange.response
+
+    async def _send(self, data: bytes) -> None:
+        sock = self._sock
+        if sock is None:  # the server closed it in the same moment
+            raise ConnectionResetError("closed by the server")
+        if self._tls:
+            data = self._tls.encrypt(data)
+        try:
+            sent = sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(data):
+            await self._loop.sock_sendall(sock, memoryview(data)[sent:])
+
+    def _readable(self, sock: socket.socket) -> None:
+        try:
+            at_ns, data = stamps.recv_stamped(sock, READ_BYTES)
+            if self._tls and data:
+                data = self._tls.decrypt(data)
+                if not data and not self._tls.closed:
+                    return
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._lost(time.time_ns(), _reason(error))
+            return
+        exchange = self._exchange
+        if not data or exchange.done:  # closed, or bytes that no request asked for
+            self._lost(at_ns, None)
+            return
+        exchange.take(at_ns, data)
+        if exchange.done:
+            self._settle()
+
+    def _lost(self, at_ns: int, error: str | None) -> None:
+        if not self._exchange.done:
+            self._exchange.lost(at_ns, error)
+        self.close()
+        self._settle()
+
+    def _settle(self) -> None:
+        if self._exchange.done and self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+    def watch(self, now: float) -> None:
+        """Fail an exchange that has had no event for the stall time-out. `now`: monotonic s."""
+        if self._ended is None or self._ended.done():
+            return
+        if self._exchange.progressed():
+            self._progress_at = now
+        elif now - self._progress_at > self._limits.stall_s:
+            what = "no more tokens" if self._exchange.response.reads else "no answer"
+            self._fail("stall", f"{what} for {self._limits.stall_s:g} s (--stall-timeout)")
+
+    def interrupt(self) -> None:
+        """End the exchange in flight, keeping what it has."""
+        if self._ended is not None:
+            self._fail("interrupted", "the run was interrupted")
+
+    def _fail(self, kind: str, message: str) -> None:
+        self._exchange.fail(kind, message, time.time_ns())
+        self._settle()
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError) and not error.args:
+        return "timed out"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,24 @@
+"""What a transport hands over: one response as it came, stamped, not yet understood."""
+
+from dataclasses import dataclass, field
+
+from bench_client.records import Failure, StampSource
+
+
+@dataclass(slots=True)
+class RawResponse:
+    """One exchange. Instants are CLOCK_REALTIME in ns; `reads` are (arrival, body bytes).
+
+    Body bytes are free of HTTP framing. `fault` is a failure of the transport (refused, reset,
+    stalled, truncated framing); `clean_end` says that the HTTP message ended as it announced.
+    """
+
+    sent_ns: int | None = None
+    done_ns: int | None = None
+    status: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    reads: list[tuple[int, bytes]] = field(default_factory=list)
+    stamps: StampSource = "user"
+    clean_end: bool = False
+    reopened: bool = False
+    fault: Failure | None = None

@@ -1,0 +1,132 @@
+"""The tables of a comparison: arms side by side, and every figure of one pair."""
+
+from bench_client.measure.figures import Comparison, Ratio
+from bench_client.report.arms import Arm, Report
+from bench_client.report.tables import FIGURES, Column, Figure, Table
+from bench_client.report.text import (
+    UNKNOWN,
+    column,
+    interval,
+    ms_decimals,
+    number,
+    percent,
+    ratio_with_interval,
+    tps_decimals,
+    two_decimals,
+)
+
+COST_NOTE = (
+    "Cost: time of a verify step over the baseline's step; an accept length above it is faster."
+)
+RATIOS = {
+    figure.key: figure
+    for figure in (
+        *FIGURES,
+        Figure("output_tokens", "output tokens", "", ms_decimals),
+        Figure("output_tok_per_s", "output throughput", "tok/s", tps_decimals),
+    )
+}
+
+
+def comparison(report: Report) -> Table:
+    """The arms as rows, the baseline first, every other with its speedup."""
+    decodes = any(arm.summary.tps_decode.mean is not None for arm in report.arms)
+    columns = (
+        Column("arm", right=False),
+        Column("decode" if decodes else "e2e", "tok/s"),
+        Column("decode\nspeedup"),
+        Column("e2e\nspeedup"),
+        Column("TTFT", "ms"),
+        Column("accept\nlength"),
+        Column("step", "ms"),
+        Column("cost =\nbreak-even"),
+    )
+    base = report.arms[0]
+    base_step = next((c.why.base_step_ms for c in report.comparisons if c.why), None)
+    base_step = base.summary.step_ms.mean if base_step is None else base_step
+    first = (base, ("baseline", "baseline"), base_step, "1.00")
+    others = [(arm, _speedups(c), _step_ms(arm, c), _cost(c)) for arm, c in report.pairs()]
+    arms = [first, *others]
+    ttft = column([arm.summary.ttft_ms.mean for arm, *_ in arms], ms_decimals)
+    steps = column([step for *_, step, _ in arms], ms_decimals)
+    rows = tuple(
+        (
+            arm.name,
+            _speed(arm, decodes),
+            *speedups,
+            ttft[i],
+            _accept(arm),
+            steps[i],
+            cost,
+        )
+        for i, (arm, speedups, _, cost) in enumerate(arms)
+    )
+    bad = frozenset(i for i, (arm, *_) in enumerate(arms) if arm.summary.verdict == "invalid")
+    return Table(columns=columns, rows=rows, bad=bad)
+
+
+def _speed(arm: Arm, decodes: bool) -> str:
+    """Decode speed; end to end, and marked, for an arm that lacks it beside others."""
+    decode, e2e = arm.summary.tps_decode, arm.summary.tps_e2e
+    stat, mark = (e2e, "e2e ") if decode.mean is None else (decode, "")
+    if stat.mean is None:
+        return UNKNOWN
+    places = tps_decimals(stat.mean)
+    mark = mark if decodes else ""
+    return _over(f"{mark}{number(stat.mean, places)}", interval(stat.ci95, places))
+
+
+def _speedups(found: Comparison) -> tuple[str, str]:
+    if found.refused:
+        return "refused", "refused"
+    return _speedup(found.ratios.get("tps_decode")), _speedup(found.ratios.get("tps_e2e"))
+
+
+def _speedup(ratio: Ratio | None) -> str:
+    return UNKNOWN if ratio is None else _over(*ratio_with_interval(ratio.ratio, ratio.ci95))
+
+
+def _over(figure: str, bounds: str) -> str:
+    return figure if bounds == UNKNOWN else f"{figure}\n{bounds}"
+
+
+def _accept(arm: Arm) -> str:
+    speculation = arm.summary.speculation
+    return number(speculation.accept_length if speculation else None, 2)
+
+
+def _step_ms(arm: Arm, found: Comparison) -> float | None:
+    if found.why:
+        return found.why.step_ms
+    speculation = arm.summary.speculation
+    if speculation and speculation.step_ms is not None:
+        return speculation.step_ms
+    return arm.summary.step_ms.mean
+
+
+def _cost(found: Comparison) -> str:
+    return number(found.why.cost, 2) if found.why and not found.refused else UNKNOWN
+
+
+def ratios(found: Comparison) -> Table:
+    """Every figure of a comparison: both means, their ratio and what it could have told."""
+    return Table(
+        columns=(
+            Column("", right=False),
+            Column("", right=False),
+            *map(Column, ("n", "baseline", "this arm", "ratio", "95% interval", "detectable")),
+        ),
+        rows=tuple(_ratio(_figure(key), ratio) for key, ratio in found.ratios.items()),
+    )
+
+
+def _figure(key: str) -> Figure:
+    return RATIOS.get(key) or Figure(key, key.replace("_", " "), "", two_decimals)
+
+
+def _ratio(figure: Figure, ratio: Ratio) -> tuple[str, ...]:
+    means = column((ratio.baseline_mean, ratio.other_mean), figure.decimals)
+    n = str(ratio.n[0]) if ratio.paired else f"{ratio.n[0]}, {ratio.n[1]}"
+    mdd = UNKNOWN if ratio.mdd is None else percent(ratio.mdd)
+    shown = ratio_with_interval(ratio.ratio, ratio.ci95)
+    return figure.title, figure.unit, n, *means, *shown, mdd

@@ -1,0 +1,220 @@
+"""What a report says in words: (label, text) lines shared by terminal, Markdown and HTML."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from bench_client.measure.figures import Comparison, Ratio, Speculation, Summary
+from bench_client.records import Calibration, Load, RunHeader, Server
+from bench_client.report.arms import Arm
+from bench_client.report.text import (
+    UNKNOWN,
+    count,
+    duration,
+    number,
+    percent,
+    plural,
+    ratio_with_interval,
+    times,
+    tps_decimals,
+)
+
+Line = tuple[str, str]
+
+SPEEDS = {
+    "tps_decode": "decoding",
+    "tps_e2e": "end to end",
+    "tps": "decoding on one side, end to end on the other:",
+}
+LANGUAGES = {"en": "English", "zh": "Chinese"}
+
+
+def named_once(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines, with a label that the line above has too left empty."""
+    last = ""
+    for label, text in lines:
+        yield "" if label == last else label, text
+        last = label or last
+
+
+def failures(summary: Summary) -> str | None:
+    """`3 of 11 requests failed: stall 2, reset 1`, the most frequent kind first."""
+    requests = summary.requests
+    if not requests.failed:
+        return None
+    kinds = sorted(requests.failures.items(), key=lambda item: (-item[1], item[0]))
+    said = f"{count(requests.failed)} of {plural(requests.ok + requests.failed, 'request')} failed"
+    return f"{said}: {', '.join(f'{kind} {n}' for kind, n in kinds)}" if kinds else said
+
+
+def what_ran(arm: Arm) -> Iterator[Line]:
+    """The arm: engine, models, speculation, load, how many requests ended."""
+    header, server = arm.run.header, arm.run.header.server
+    yield "engine", _engine(server)
+    yield "model", server.model or UNKNOWN
+    if server.draft_model:
+        yield "draft", server.draft_model
+    if server.speculative:
+        yield "speculation", _settings(server.speculative)
+    elif server.speculative_asked:
+        asked = _settings(server.speculative_asked)
+        yield "speculation", f"{asked} (as asked; the server did not report it)"
+    yield "load", _load(header)
+    yield "requests", _ended(arm)
+    if header.imported:
+        source = (header.imported.tool, header.imported.version, header.imported.file)
+        yield "imported", " ".join(part for part in source if part)
+    if header.note:
+        yield "note", header.note
+
+
+def _engine(server: Server) -> str:
+    name = " ".join(part for part in (server.engine, server.engine_version) if part)
+    simulated = " (simulated: its figures say nothing about a GPU)" if server.simulated else ""
+    return f"{name or f'unknown, at {server.url}'}{simulated}"
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in settings.items())
+
+
+def _load(header: RunHeader) -> str:
+    plan = header.plan
+    if header.imported:  # the rest of its plan is made up of defaults
+        return _loop(plan.load)
+    parts = [plan.scenario, _loop(plan.load), f"temperature {plan.sampling.temperature:g}"]
+    parts += [f"{plan.repeats} repeats"] if plan.repeats > 1 else []
+    parts += ["chained prompts"] if plan.chained else []
+    return ", ".join([*parts, f"seed {plan.seed}"])
+
+
+def _loop(load: Load) -> str:
+    if load.kind == "closed":
+        return f"closed loop, concurrency {load.concurrency or UNKNOWN}"
+    rate = UNKNOWN if load.request_rate is None else f"{load.request_rate:g}"
+    cap = f", at most {load.max_concurrency} in flight" if load.max_concurrency else ""
+    burst = "" if load.burstiness is None else f", burstiness {load.burstiness:g}"
+    return f"open loop, {rate} req/s{burst}{cap}"
+
+
+def _ended(arm: Arm) -> str:
+    summary, ended = arm.summary, arm.run.header.ended
+    stop = f", {ended}" if ended in ("interrupted", "aborted") else ""
+    took = f" in {duration(summary.duration_s)}" if summary.duration_s is not None else ""
+    tokens = f"{count(summary.input_tokens)} tokens in, {count(summary.output_tokens)} out"
+    return f"{summary.requests.ok} ok, {summary.requests.failed} failed{took}{stop}; {tokens}"
+
+
+def notes(arm: Arm) -> Iterator[Line]:
+    """What the totals table cannot hold: throughput, concurrency, accept length, client."""
+    summary, client = arm.summary, arm.run.header.client
+    yield "throughput", _throughput(summary)
+    held = summary.concurrency
+    mean, decoding = number(held.mean, 2), number(held.decoding_mean, 2)
+    yield "concurrency", f"mean {mean}, peak {count(held.peak or None)}, decoding {decoding}"
+    if summary.speculation:
+        yield from _speculation(summary.speculation)
+    if arm.run.header.imported:
+        yield from arm.run.header.imported.definitions.items()
+        yield from (("found", finding) for finding in arm.run.header.imported.findings)
+        return
+    stamps = f"{client.stamp_source or UNKNOWN} stamps"
+    yield "client", f"{client.transport}, {stamps}, {plural(client.workers, 'worker')}"
+    yield "client error", client_error(summary.calibration)
+
+
+def _throughput(summary: Summary) -> str:
+    rates = summary.throughput
+    tokens = (rates.input_tok_per_s, rates.output_tok_per_s, rates.total_tok_per_s)
+    said = [number(rate, tps_decimals(rate or 0)) for rate in tokens]
+    requests = number(rates.request_per_s, 3 if (rates.request_per_s or 0) < 1 else 2)
+    return f"{requests} req/s; tok/s {said[0]} in, {said[1]} out, {said[2]} total"
+
+
+def _speculation(found: Speculation) -> Iterator[Line]:
+    yield "accept length", _sources(found)
+    if found.by_language:
+        by = (f"{_language(code)} {number(v, 2)}" for code, v in found.by_language.items())
+        yield "by language", ", ".join(by)
+    if found.per_position:
+        yield "by position", "  ".join(f"{share:.0%}" for share in found.per_position)
+
+
+def _sources(found: Speculation) -> str:
+    steps = "" if found.verify_steps is None else f", {plural(found.verify_steps, 'verify step')}"
+    head = found.accept_length_source
+    said = []
+    for source, value in found.accept_length_sources.items():
+        mark = f" (headline{steps})" if source == head else ""
+        # Joined events hide steps, so what the client sees is an upper bound.
+        bound = "≤ " if source == "client_events" and value is not None else ""
+        said.append(f"{source.replace('_', ' ')} {bound}{number(value, 2)}{mark}")
+    return ", ".join(said) or f"{number(found.accept_length, 2)}{steps}"
+
+
+def _language(code: str) -> str:
+    return LANGUAGES.get(code, code)
+
+
+def client_error(calibration: Calibration | None) -> str:
+    """The client's own error at the planned load."""
+    if calibration is None:
+        return "not calibrated (bench-client calibrate measures it at this load)"
+    ttft = calibration.ttft_error_mean_ms
+    gap = number(calibration.gap_error_p99_ms, _small(calibration.gap_error_p99_ms))
+    return f"at this load: TTFT {ttft:+.{_small(ttft)}f} ms, gap p99 ±{gap} ms"
+
+
+def _small(ms: float) -> int:
+    return 2 if abs(ms) >= 0.01 else 3
+
+
+def outcome(arm: Arm, baseline: Arm, found: Comparison) -> Iterator[Line]:
+    """One arm against the baseline: how much faster, how sure, why, and what speaks against it."""
+    if found.refused:
+        yield "refused", found.refused
+        return
+    yield from (("speed", line) for line in _speeds(baseline.name, found))
+    if found.why:
+        yield "why", found.why.sentence
+        yield from (("", line) for line in _by_language(arm.summary.speculation, found))
+    yield "pairing", _pairing(found)
+    if found.lossless:
+        yield "outputs", found.lossless.sentence
+    yield from (("warning", warning) for warning in found.warnings)
+
+
+def _speeds(baseline: str, found: Comparison) -> Iterator[str]:
+    for figure, what in SPEEDS.items():
+        ratio = found.ratios.get(figure)
+        if ratio and ratio.ratio is not None:
+            yield f"{what} {_verdict(ratio, ratio.ratio, baseline)}"
+
+
+def _verdict(found: Ratio, ratio: float, baseline: str) -> str:
+    if found.ci95 is None:
+        return f"{times(ratio)} the speed of {baseline}, too few values for an interval"
+    shown = " ".join(ratio_with_interval(ratio, found.ci95))
+    if found.ci95[0] <= 1 <= found.ci95[1]:
+        unseen = "" if found.mdd is None else f"; one under {percent(found.mdd)} could not be seen"
+        return f"{shown}: no difference from {baseline} shown{unseen}"
+    return f"{shown}: {'faster' if ratio > 1 else 'slower'} than {baseline}"
+
+
+def _by_language(found: Speculation | None, comparison: Comparison) -> Iterator[str]:
+    """Where speculation does not pay: accept length of a language against the break-even one."""
+    if found is None or comparison.why is None:
+        return
+    need, cost = comparison.why.breakeven_accept_length, comparison.why.cost
+    for code, length in found.by_language.items():
+        side, effect = ("below", "slower") if length < need else ("above", "faster")
+        yield (
+            f"{_language(code)} prompts: accept length {number(length, 2)}, {side} break-even "
+            f"{number(need, 2)}: {effect} ({times(length / cost)})"
+        )
+
+
+def _pairing(found: Comparison) -> str:
+    if not found.paired:
+        return f"unpaired: {found.unpaired_reason or 'no reason given'}"
+    pairs = max((ratio.n[0] for ratio in found.ratios.values()), default=0)
+    return f"paired by prompt, {plural(pairs, 'pair')}"

@@ -1,0 +1,192 @@
+import io
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from bench_client.measure.figures import Comparison
+from bench_client.records import Imported, Load
+from bench_client.report import terminal
+from bench_client.report.arms import Report, make_report
+
+from . import building, samples
+
+GOLDEN = Path(__file__).parent.parent / "fixtures" / "report"
+
+
+def rendered(renderable: RenderableType, width: int = terminal.WIDTH) -> str:
+    """What lands in a log file: no terminal, trailing blanks cut."""
+    file = io.StringIO()
+    Console(file=file, width=width, _environ={}).print(renderable)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+
+
+def compared(found: Comparison) -> Report:
+    return make_report([samples.sglang(), samples.eagle3()], [found])
+
+
+@pytest.mark.parametrize(
+    ("name", "report"),
+    [
+        ("comparison", compared(samples.comparison())),
+        ("failing", make_report([samples.failing()])),
+        ("open_loop", make_report([samples.open_loop()])),
+        ("imported", make_report([samples.imported()])),
+    ],
+)
+def test_golden(name: str, report: Report) -> None:
+    shown = rendered(terminal.report(report))
+    assert shown == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    assert max(map(cell_len, shown.splitlines())) <= terminal.WIDTH
+    assert "\x1b" not in shown
+
+
+def test_colour_only_on_a_terminal() -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=100, force_terminal=True, color_system="standard")
+    console.print(terminal.arm(make_report([samples.failing()]).arms[0]))
+    assert "\x1b[1;31m3 of 11 requests failed" in file.getvalue()
+
+
+def test_failures_stand_on_the_first_line() -> None:
+    shown = rendered(terminal.report(make_report([samples.failing()])))
+    first = shown.splitlines()[0]
+    assert "3 of 11 requests failed: stall 2, reset 1" in first
+    assert first.endswith("invalid")
+
+
+def test_failures_head_the_comparison() -> None:
+    report = make_report([samples.sglang(), samples.failing()], [samples.comparison()])
+    lines = rendered(terminal.comparison(report)).splitlines()
+    assert lines[2] == "sglang-eagle3: 3 of 11 requests failed: stall 2, reset 1"
+
+
+def test_unsupported_figures_are_dashes() -> None:
+    run, found = samples.eagle3()
+    alone = replace(found, tps_decode=building.stat([80.28]), rows=found.rows[:1])
+    shown = rendered(terminal.arm(make_report([(run, alone)]).arms[0]))
+    line = next(line for line in shown.splitlines() if line.startswith("TPS decode"))
+    assert line.split() == [
+        "TPS",
+        "decode",
+        "tok/s",
+        "1",
+        "80.28",
+        "-",
+        "-",
+        "80.28",
+        "80.28",
+        "80.28",
+    ]
+
+
+def test_a_refused_comparison_concludes_nothing() -> None:
+    refused = replace(samples.comparison(), refused="the models differ: A and B", ratios={})
+    shown = rendered(terminal.comparison(compared(refused)))
+    assert "refused         the models differ: A and B" in shown
+    assert shown.count("refused") == 3
+    assert "faster than" not in shown
+    assert "1.90" not in shown
+
+
+def test_language_below_break_even() -> None:
+    run, found = samples.eagle3()
+    assert found.speculation
+    poor = replace(found.speculation, by_language={"en": 3.87, "zh": 1.52})
+    report = make_report(
+        [samples.sglang(), (run, replace(found, speculation=poor))], [samples.comparison()]
+    )
+    shown = rendered(terminal.comparison(report))
+    assert "English prompts: accept length 3.87, above break-even 1.90: faster (2.04x)" in shown
+    assert "Chinese prompts: accept length 1.52, below break-even 1.90: slower (0.80x)" in shown
+
+
+def test_no_difference_is_said_so() -> None:
+    equal = building.ratio(1.03, (0.98, 1.08), (60.0, 61.7), 0.07)
+    shown = rendered(
+        terminal.comparison(compared(replace(samples.comparison(), ratios={"tps_decode": equal})))
+    )
+    assert "decoding 1.03x [0.98, 1.08]: no difference from sglang shown" in shown
+    assert "one under 7.0% could not be seen" in " ".join(shown.split())
+    assert "faster than" not in shown
+
+
+def test_no_interval_no_verdict() -> None:
+    few = building.ratio(2.0, None, (40.0, 80.0), None)
+    shown = rendered(
+        terminal.comparison(compared(replace(samples.comparison(), ratios={"tps_decode": few})))
+    )
+    assert "decoding 2.00x the speed of sglang, too few values for an interval" in shown
+
+
+def test_paired_comparison_counts_its_pairs() -> None:
+    pair = replace(building.ratio(2.0, (1.9, 2.1), (40.0, 80.0), None), paired=True)
+    paired = replace(samples.comparison(), paired=True, ratios={"tps_decode": pair})
+    assert "pairing         paired by prompt, 11 pairs" in rendered(
+        terminal.comparison(compared(paired))
+    )
+
+
+def test_markup_and_escapes_of_others_do_not_reach_the_terminal() -> None:
+    run, found = samples.failing()
+    odd = replace(found.rows[0], prompt_id="[red]a\x1b[2Jb")
+    shown = rendered(
+        terminal.arm(make_report([(run, replace(found, rows=(odd, *found.rows[1:])))]).arms[0])
+    )
+    assert "[red]a [2Jb" in shown
+
+
+def test_wide_and_long_names_fold_and_figures_stay_whole() -> None:
+    run, found = samples.eagle3()
+    long = replace(found.rows[0], prompt_id="请推理完这个之后再推理下一个" * 6)
+    arm = make_report([(run, replace(found, rows=(long, *found.rows[1:])))]).arms[0]
+    shown = rendered(terminal.arm(arm))
+    assert max(map(cell_len, shown.splitlines())) <= terminal.WIDTH
+    assert "…" not in shown
+    assert "2,803  1,128  stop     478     77.7        80.3    3.45  43.0" in shown
+
+
+def test_many_rows_are_cut_but_every_failure_stays() -> None:
+    run, found = samples.failing()
+    ok = [replace(found.rows[0], id=f"q{i}", prompt_index=i) for i in range(100)]
+    bad = replace(found.rows[2], id="q100", prompt_id="the-bad-one", prompt_index=100)
+    arm = make_report([(run, replace(found, rows=(*ok, bad)))]).arms[0]
+    shown = rendered(terminal.arm(arm))
+    assert "the-bad-one" in shown
+    assert "61 more requests are in requests.jsonl." in shown
+
+
+def test_two_runs_of_one_arm_get_names_of_their_own() -> None:
+    report = make_report([samples.sglang(), samples.sglang()])
+    assert [arm.name for arm in report.arms] == ["sglang", "sglang #2"]
+
+
+def test_comparisons_must_match_the_runs() -> None:
+    with pytest.raises(ValueError, match="2 runs need 1 comparisons, not 2"):
+        make_report([samples.sglang(), samples.eagle3()], [samples.comparison()] * 2)
+
+
+def test_loops_are_said_as_asked() -> None:
+    run, found = samples.sglang()
+    load = Load(kind="open", request_rate=4.0, burstiness=1.0, max_concurrency=8)
+    header = replace(run.header, plan=replace(run.header.plan, load=load))
+    shown = rendered(terminal.arm(make_report([(replace(run, header=header), found)]).arms[0]))
+    assert "open loop, 4 req/s, burstiness 1, at most 8 in flight" in shown
+
+
+def test_an_imported_run_goes_by_its_label() -> None:
+    run, found = samples.sglang()
+    header = replace(run.header, imported=Imported(tool="vllm", label="vllm L40"))
+    assert make_report([(replace(run, header=header), found)]).arms[0].name == "vllm L40"
+
+
+def test_an_arm_without_decode_rates_is_marked_beside_one_with() -> None:
+    mixed = building.ratio(0.97, (0.96, 0.98), (44.0, 42.72), None)
+    against = replace(samples.comparison(), ratios={"tps": mixed}, why=None)
+    shown = rendered(
+        terminal.comparison(make_report([samples.sglang(), samples.imported()], [against]))
+    )
+    assert "vllm         e2e 42.72" in shown
+    assert "decoding on one side, end to end on the other: 0.97x [0.96, 0.98]: slower" in shown

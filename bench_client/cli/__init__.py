@@ -13,7 +13,6 @@ _COMMANDS = {
     "compare": "bench_client.cli.compare:compare",
     "report": "bench_client.cli.report:report",
     "launch": "bench_client.cli.launch:launch",
-    "doctor": "bench_client.cli.doctor:doctor",
 }
 
 

@@ -7,11 +7,13 @@ INVALID, USAGE, LAUNCH, INTERRUPTED = 1, 2, 3, 130
 
 def exit_code_of(error: Exception) -> int:
     """Print one line and give the exit code; what is not known is raised, it is our own fault."""
+    from bench_client.measure.gate import GateError
     from bench_client.plan.scenario import ScenarioError
     from bench_client.run.server_facts import ServerError
     from bench_client.run.store import StoreError
     from bench_client.wire.endpoint import EndpointError
-    from server_launchers.errors import LaunchError, SettingsError
+    from server_launchers.presets import SettingsError
+    from server_launchers.process import LaunchError
 
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
@@ -23,6 +25,7 @@ def exit_code_of(error: Exception) -> int:
     codes = {
         ScenarioError: USAGE,
         EndpointError: USAGE,
+        GateError: USAGE,
         SettingsError: USAGE,
         ServerError: INVALID,
         StoreError: INVALID,

@@ -31,7 +31,7 @@ class Experiment(Struct, frozen=True, kw_only=True):
 def run_experiment(experiment: Experiment, *, quiet: bool, as_json: bool) -> int:
     """Run every arm and report; the exit code."""
     done: list[ArmResult] = []
-    with _terminable():
+    with terminable():
         for arm in experiment.arms:
             observer = Silent() if quiet else ProgressLine(sys.stderr)
             with observer:
@@ -63,7 +63,7 @@ def _exit_code(done: list[ArmResult]) -> int:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """SIGTERM ends the program as Ctrl-C does, so that servers are torn down."""
 
     def stop(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -9,7 +9,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class JsonObject(click.ParamType):
+class JsonObject(click.ParamType):  # type: ignore[type-arg]
     """A JSON object on the command line."""
 
     name = "json"
@@ -28,7 +28,7 @@ class JsonObject(click.ParamType):
             self.fail(f"not a JSON object: {error}", param, ctx)
 
 
-class Header(click.ParamType):
+class Header(click.ParamType):  # type: ignore[type-arg]
     """`Name: value` or `Name=value`."""
 
     name = "header"

@@ -14,9 +14,8 @@ def report(runs: tuple[Path, ...], form: str | None) -> int:
     """Report on RUNS, results folders; the first is the baseline of the comparison."""
     from bench_client.cli.show import print_json, print_report
     from bench_client.measure.compare import compare
+    from bench_client.report import html, markdown
     from bench_client.report.arms import make_report
-    from bench_client.report.html import html
-    from bench_client.report.markdown import markdown
     from bench_client.run.fold import fold
 
     found = [fold(path) for path in runs]
@@ -27,5 +26,5 @@ def report(runs: tuple[Path, ...], form: str | None) -> int:
     elif form is None:
         print_report(made)
     else:
-        click.echo(html(made) if form == "html" else markdown(made))
+        click.echo(html.report(made) if form == "html" else markdown.report(made))
     return 0

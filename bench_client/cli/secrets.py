@@ -1,13 +1,13 @@
 """Keys come from the environment and leave no trace in what is written."""
 
 import os
-import re
 from collections.abc import Sequence
 
 import click
 
+from server_launchers.shell import SECRET_FLAG
+
 _HIDDEN = "***"
-_SECRET_FLAG = re.compile(r"--([a-z0-9]+-)*(key|token|password|secret)")
 
 
 def authorization(variable: str | None) -> dict[str, str]:
@@ -31,7 +31,7 @@ def without_secrets(argv: Sequence[str]) -> tuple[str, ...]:
         wrapper, value = _unwrapped(argument)
         if flag == "--header":
             shown.append(_header(argument))
-        elif _SECRET_FLAG.fullmatch(flag) and value != "--launch-arg":
+        elif SECRET_FLAG.match(flag) and value != "--launch-arg":
             shown.append(wrapper + _HIDDEN)
         else:
             shown.append(wrapper + _hidden_inline(value))
@@ -52,7 +52,7 @@ def _hidden_inline(argument: str) -> str:
     flag, equals, value = argument.partition("=")
     if equals and flag == "--header":
         return f"{flag}={_header(value)}"
-    return f"{flag}={_HIDDEN}" if equals and _SECRET_FLAG.fullmatch(flag) else argument
+    return f"{flag}={_HIDDEN}" if equals and SECRET_FLAG.match(flag) else argument
 
 
 def _header(text: str) -> str:

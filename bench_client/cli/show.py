@@ -2,7 +2,7 @@
 
 import click
 import msgspec
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from bench_client.report import terminal
 from bench_client.report.arms import Report
@@ -10,7 +10,16 @@ from bench_client.report.arms import Report
 
 def print_report(report: Report) -> None:
     """The report as text: 100 columns, coloured on a terminal only."""
-    Console(width=terminal.WIDTH, highlight=False).print(terminal.report(report))
+    _print(terminal.report(report))
+
+
+def print_comparison(report: Report) -> None:
+    """The arms side by side, without each one's own tables."""
+    _print(terminal.comparison(report))
+
+
+def _print(shown: RenderableType) -> None:
+    Console(width=terminal.WIDTH, highlight=False).print(shown)
 
 
 def print_json(report: Report) -> None:

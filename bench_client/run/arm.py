@@ -19,6 +19,7 @@ from bench_client.run.store import RunFolder
 from bench_client.run.target import Target, measure_target
 from bench_client.wire.endpoint import parse_endpoint
 from server_launchers.process import ServerProcess
+from server_launchers.shell import redacted
 
 
 class ArmResult(Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ def _first_header(arm: Arm, plan: Plan, options: RunOptions) -> RunHeader:
             name=arm.name,
             url=command.url if command else parse_endpoint(arm.url or "").url,
             engine=command.engine if command else None,
-            argv=command.argv if command else (),
+            argv=redacted(command.argv) if command else (),
             model=arm.model,
             draft_model=arm.draft_model,
             speculative_asked=command.speculative_asked if command else None,

@@ -6,9 +6,8 @@ from bench_client.imports.engine_logs import log_accept_length
 from bench_client.measure.figures import Summary
 from bench_client.measure.summary import summarize
 from bench_client.records import Run
+from bench_client.report import html, markdown
 from bench_client.report.arms import make_report
-from bench_client.report.html import html
-from bench_client.report.markdown import markdown
 from bench_client.run.store import RunFolder, load_run
 
 
@@ -24,6 +23,6 @@ def write_reports(folder: RunFolder) -> tuple[Run, Summary]:
     run, summary = fold(folder.path)
     folder.write_summary(summary)
     report = make_report([(run, summary)])
-    folder.write_text("report.md", markdown(report))
-    folder.write_text("report.html", html(report))
+    folder.write_text("report.md", markdown.report(report))
+    folder.write_text("report.html", html.report(report))
     return run, summary

@@ -30,7 +30,6 @@ COUNTERS = (
 _OWNERS: dict[str, Dialect] = {
     "vllm": "vllm",
     "sglang": "sglang",
-    "bench-client-sim": "sim",
     "bench-client-eagle": "eagle",
 }
 

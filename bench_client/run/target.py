@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 import uvloop
 
-from bench_client.records import Plan, RequestRecord, RunHeader
+from bench_client.records import Plan, RequestRecord, RunHeader, StampSource
 from bench_client.run.options import Observer, RunOptions
 from bench_client.run.record import trimmed
 from bench_client.run.server_facts import ControlPlane, ServerError, ServerFacts
@@ -29,6 +29,7 @@ class Target:
     folder: RunFolder
     process: ServerProcess | None = None
     model: str | None = None
+    stamps: StampSource | None = None
 
     @property
     def log(self) -> Path:
@@ -100,6 +101,7 @@ def _keeper(
     greedy = target.plan.sampling.temperature == 0
 
     def keep(record: RequestRecord) -> None:
+        target.stamps = record.stamps
         target.folder.append(
             trimmed(record, text=options.save_text, token_ids=greedy or options.save_text)
         )
@@ -128,7 +130,7 @@ def _finished(target: Target, facts: ServerFacts, ends: _Ends, window: Window) -
     return msgspec.structs.replace(
         target.header,
         server=server,
-        client=window.client,
+        client=msgspec.structs.replace(window.client, stamp_source=target.stamps),
         began_unix_ns=window.began_unix_ns,
         duration_ns=window.duration_ns,
         ended=_ended(window),

@@ -1,0 +1,65 @@
+"""From the command line's options to the arms that they launch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench_client.run.options import Arm
+from server_launchers.launch import prepare, prepare_elsewhere
+from server_launchers.presets import Presets, load
+from server_launchers.settings import LaunchCommand
+
+_OVERRIDES = (
+    "model",
+    "draft_model",
+    "served_model_name",
+    "port",
+    "spec_steps",
+    "spec_topk",
+    "spec_draft_tokens",
+    "simulate_accept_length",
+)
+
+
+def launch_arms(given: Mapping[str, Any]) -> tuple[Arm, ...]:
+    """An arm for each `--server`. All are checked before the first is launched.
+
+    Raises:
+        SettingsError: an unknown name, a missing engine, settings that exclude each other.
+    """
+    presets = load(given["presets"])
+    return tuple(_arm(name, presets, given) for name in given["servers"])
+
+
+def _arm(name: str, presets: Presets, given: Mapping[str, Any]) -> Arm:
+    command = prepare(name, presets, overrides(given))
+    return Arm(
+        name=name,
+        command=command,
+        served_model_name=command.served_model_name,
+        model=command.model,
+        draft_model=command.draft_model,
+        simulated=command.simulated,
+    )
+
+
+def printable_command(name: str, given: Mapping[str, Any]) -> LaunchCommand:
+    """The command for a machine that may not be this one."""
+    return prepare_elsewhere(name, load(given["presets"]), overrides(given))
+
+
+def overrides(given: Mapping[str, Any]) -> dict[str, object]:
+    """The options that settings take; null where not given."""
+    found = {name: given[name] for name in _OVERRIDES}
+    python = given["engine_python"]
+    found["engine_python"] = str(python) if python else None
+    found["extra_args"] = tuple(given["launch_args"]) or None
+    found["concurrency"] = planned_concurrency(given)
+    return found
+
+
+def planned_concurrency(given: Mapping[str, Any]) -> int | None:
+    """The most requests that can be in flight; null for an open loop without a cap."""
+    if given.get("request_rate") is not None:
+        cap: int | None = given["max_concurrency"]
+        return cap
+    return given.get("concurrency") or 1

@@ -1,0 +1,138 @@
+"""`--transport httpx` and `--transport openai`: what an application sees; user-space stamps."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+import msgspec
+
+from bench_client.wire.application import Application
+from bench_client.wire.endpoint import Endpoint
+from bench_client.wire.httpcore_stamps import last_read_ns, stamp_reads
+from bench_client.wire.raw import RawResponse
+from bench_client.wire.transport import Limits, OutgoingRequest
+
+# What the SDK knows as an argument; the rest of a body travels as extra_body.
+_ARGUMENTS = (
+    *("model", "messages", "prompt", "max_tokens", "temperature"),
+    *("seed", "stream", "stream_options"),
+)
+
+
+class HttpxTransport(Application):
+    """httpx's streaming client, stamped in httpcore's network backend. Honours proxy variables."""
+
+    name = "httpx"
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        headers: Mapping[str, str],
+        limits: Limits,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        super().__init__(limits)
+        self._client = httpx.AsyncClient(
+            base_url=endpoint.url,
+            headers=dict(headers) | {"Content-Type": "application/json"},
+            timeout=httpx.Timeout(limits.stall_s, connect=limits.connect_s, pool=None),
+            limits=httpx.Limits(max_connections=None),
+            verify=tls or True,
+        )
+        stamp_reads(self._client)
+
+    async def open(self, connections: int) -> None:
+        """As many requests at once leave as many kept-alive connections."""
+        began = time.monotonic()
+        await _at_once(connections, lambda: self._client.get("/v1/models"), httpx.ConnectError)
+        self.connect_ms.append((time.monotonic() - began) * 1e3)
+
+    async def _reads(
+        self, request: OutgoingRequest, response: RawResponse
+    ) -> AsyncIterator[tuple[int, bytes]]:
+        headers = {"X-Request-Id": request.id}
+        async with self._client.stream(
+            "POST", request.path, content=request.body, headers=headers
+        ) as answer:
+            response.status = answer.status_code
+            response.headers = dict(answer.headers)
+            async for data in answer.aiter_bytes():
+                yield last_read_ns(answer), data
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.aclose()
+
+
+class OpenAITransport(Application):
+    """The official SDK; each chunk stamped when the SDK hands it over, as an application would."""
+
+    name = "openai"
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        headers: Mapping[str, str],
+        limits: Limits,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        import openai  # noqa: PLC0415 (an extra)
+
+        super().__init__(limits)
+        key = dict(headers).get("Authorization", "").removeprefix("Bearer ")
+        self._client = openai.AsyncOpenAI(
+            base_url=f"{endpoint.url}/v1",
+            api_key=key or "none",
+            default_headers=dict(headers),
+            max_retries=0,
+            timeout=limits.stall_s,
+            http_client=openai.DefaultAsyncHttpxClient(verify=tls or True),
+        )
+        self._status_error = openai.APIStatusError
+        self._connection_error = openai.APIConnectionError
+
+    async def open(self, connections: int) -> None:
+        """As many requests at once leave as many kept-alive connections."""
+        began = time.monotonic()
+        await _at_once(connections, self._client.models.list, self._connection_error)
+        self.connect_ms.append((time.monotonic() - began) * 1e3)
+
+    async def _reads(
+        self, request: OutgoingRequest, response: RawResponse
+    ) -> AsyncIterator[tuple[int, bytes]]:
+        body = msgspec.json.decode(request.body, type=dict[str, Any])
+        known = {key: body.pop(key) for key in _ARGUMENTS if key in body}
+        chat = request.path.endswith("/chat/completions")
+        create = self._client.chat.completions.create if chat else self._client.completions.create
+        headers = {"X-Request-Id": request.id}
+        try:
+            stream = await create(**known, extra_body=body, extra_headers=headers)
+        except self._status_error as error:
+            response.status = error.status_code
+            response.headers = dict(error.response.headers)
+            yield time.time_ns(), error.response.content
+            return
+        response.status = 200
+        response.headers = {"content-type": "text/event-stream"}
+        async for chunk in stream:
+            at_ns = time.time_ns()
+            data = chunk.to_json(indent=None, exclude_unset=True)
+            yield at_ns, b"data: %b\n\n" % data.encode()
+        yield time.time_ns(), b"data: [DONE]\n\n"  # the SDK keeps it to itself
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.close()
+
+
+async def _at_once(count: int, get: Any, unreachable: type[Exception]) -> None:
+    async def one() -> None:
+        try:
+            await get()
+        except unreachable as error:
+            raise ConnectionError(str(error)) from error
+
+    await asyncio.gather(*(one() for _ in range(count)))

@@ -135,6 +135,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     output_token_ids: tuple[int, ...] | None = None
     cached_tokens: int | None = None
     reopened: bool = False
+    rate_limited: int = 0
     worker: str | None = None
 
 

@@ -13,6 +13,7 @@ _COMMANDS = {
     "compare": "bench_client.cli.compare:compare",
     "report": "bench_client.cli.report:report",
     "launch": "bench_client.cli.launch:launch",
+    "calibrate": "bench_client.cli.calibrate:calibrate",
 }
 
 

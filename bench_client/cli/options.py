@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
 
@@ -44,6 +44,24 @@ class Header(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{value!r} is not 'Name: value'", param, ctx)
         cut = min(cuts)
         return value[:cut].strip(), value[cut + 1 :].strip()
+
+
+class Rate(click.ParamType):  # type: ignore[type-arg]
+    """`N/UNIT`: s, min or h."""
+
+    name = "rate"
+    _units: ClassVar = {"s": 1.0, "min": 60.0, "h": 3600.0}
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, float]:
+        """Text to (requests, period in s)."""
+        if isinstance(value, tuple):
+            return value
+        count, _, unit = value.partition("/")
+        if not count.isdecimal() or int(count) < 1 or unit not in self._units:
+            self.fail(f"{value!r} is not N/s, N/min or N/h", param, ctx)
+        return int(count), self._units[unit]
 
 
 def options(*given: Callable[[F], F]) -> Callable[[F], F]:

@@ -5,7 +5,14 @@ from typing import Any
 
 import click
 
-from bench_client.cli.options import Header, JsonObject, options, results_option, server_options
+from bench_client.cli.options import (
+    Header,
+    JsonObject,
+    Rate,
+    options,
+    results_option,
+    server_options,
+)
 
 _plan_options = options(
     click.option("--scenario", default="eleven-prompts", show_default=True, help="Name or file."),
@@ -39,6 +46,19 @@ _plan_options = options(
 )
 
 _client_options = options(
+    click.option(
+        "--transport",
+        type=click.Choice(["wire", "httpx", "openai"]),
+        default="wire",
+        show_default=True,
+        help="wire is the instrument; the others show what an application sees.",
+    ),
+    click.option("--workers", type=click.IntRange(1), default=1, help="Processes that send."),
+    click.option("--calibrate/--no-calibrate", default=True, help="Measure the client's error."),
+    click.option("--ca", type=click.Path(path_type=Path), help="CA file to trust for https."),
+    click.option("--insecure", is_flag=True, help="Trust any certificate."),
+    click.option("--rate-limit", type=Rate(), help="For hosted APIs: N/s, N/min or N/h."),
+    click.option("--retry-429", is_flag=True, help="Wait where the server says Retry-After."),
     click.option("--stall-timeout", type=click.FloatRange(0, min_open=True), default=120.0),
     click.option("--api-key-env", metavar="NAME", help="Variable that holds the API key."),
     click.option("--header", "headers", type=Header(), multiple=True, help="'Name: value'."),
@@ -132,13 +152,21 @@ def _run_options(given: dict[str, Any]) -> Any:
 
     from bench_client.cli.secrets import authorization, without_secrets
     from bench_client.run.options import RunOptions
+    from bench_client.wire.paced import Pacing
     from bench_client.wire.transport import Limits
 
+    requests, period_s = given["rate_limit"] or (None, 1.0)
     headers = dict(given["headers"]) | authorization(given["api_key_env"])
     return RunOptions(
         results=Path(given["results"]),
         argv=without_secrets(sys.argv),
         headers=headers,
+        transport=given["transport"],
+        pacing=Pacing(requests, period_s, given["retry_429"]),
+        workers=given["workers"],
+        calibrate=given["calibrate"],
+        ca=str(given["ca"]) if given["ca"] else None,
+        insecure=given["insecure"],
         limits=Limits(stall_s=given["stall_timeout"]),
         save_text=given["save_text"],
     )

@@ -11,11 +11,13 @@ from msgspec import Struct
 
 import bench_client
 from bench_client.measure.figures import Summary
+from bench_client.measure.timeline import concurrency
 from bench_client.records import FORMAT, Client, Plan, Run, RunHeader, Server
+from bench_client.run.calibrate import calibrate, observed_load
 from bench_client.run.environment import describe_machine
 from bench_client.run.fold import write_reports
 from bench_client.run.options import Arm, Observer, RunOptions
-from bench_client.run.store import RunFolder
+from bench_client.run.store import RunFolder, load_run
 from bench_client.run.target import Target, measure_target
 from bench_client.wire.endpoint import parse_endpoint
 from server_launchers.process import ServerProcess
@@ -46,6 +48,8 @@ def run_arm(arm: Arm, plan: Plan, options: RunOptions, observer: Observer) -> Ar
                 target = Target(header=header, plan=plan, process=process, folder=folder)
                 header = measure_target(target, options, observer)
                 folder.write_header(header)
+            header = _calibrated(header, folder, options, observer)
+            folder.write_header(header)
         except BaseException as error:
             reason = str(error) or type(error).__name__
             folder.write_header(msgspec.structs.replace(header, ended="aborted", note=reason))
@@ -86,6 +90,23 @@ def _without_text(plan: Plan) -> Plan:
         return tuple(msgspec.structs.replace(request, messages=()) for request in requests)
 
     return msgspec.structs.replace(plan, requests=strip(plan.requests), warmup=strip(plan.warmup))
+
+
+def _calibrated(
+    header: RunHeader, folder: RunFolder, options: RunOptions, observer: Observer
+) -> RunHeader:
+    """The header with the client's own error at the load that the run really was."""
+    if not options.calibrate or header.ended != "complete":
+        return header
+    observer.phase("calibrating the client")
+    records = load_run(folder.path).records
+    load = header.plan.load
+    streams = load.concurrency or concurrency(records, None).peak
+    found = calibrate(
+        observed_load(records, min(streams, len(records)), options.workers), options.transport
+    )
+    client = msgspec.structs.replace(header.client, calibration=found)
+    return msgspec.structs.replace(header, client=client)
 
 
 @contextmanager

@@ -6,6 +6,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from bench_client.records import RequestRecord
+from bench_client.run.transports import Kind, TransportSpec
+from bench_client.wire.paced import Pacing
 from bench_client.wire.transport import Limits
 from server_launchers.settings import LaunchCommand
 
@@ -28,9 +30,26 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     results: Path
     argv: tuple[str, ...] = ()
     headers: dict[str, str] = {}
-    transport: str = "wire"
+    transport: Kind = "wire"
     limits: Limits = Limits()
+    ca: str | None = None
+    insecure: bool = False
+    pacing: Pacing = Pacing()
+    workers: int = 1
+    calibrate: bool = True
     save_text: bool = False
+
+    def transport_to(self, url: str) -> TransportSpec:
+        """What carries requests to a server."""
+        return TransportSpec(
+            url=url,
+            kind=self.transport,
+            headers=self.headers,
+            limits=self.limits,
+            ca=self.ca,
+            insecure=self.insecure,
+            pacing=self.pacing,
+        )
 
 
 class Observer(Protocol):

@@ -47,6 +47,7 @@ def make_record(
         output_token_ids=result.token_ids,
         cached_tokens=result.cached_tokens,
         reopened=raw.reopened,
+        rate_limited=raw.rate_limited,
     )
 
 

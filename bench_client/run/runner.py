@@ -33,13 +33,18 @@ class Runner:
         self.began_ns = 0
         self.clock = Clock(step_ns=0, checks=0)
 
-    async def run(self) -> int:
-        """Send everything planned; the measured window's length in ns."""
+    async def run(self, start_ns: int | None = None) -> int:
+        """Send everything planned; the measured window's length in ns.
+
+        `start_ns` (CLOCK_REALTIME) is when the clock starts, for workers that start together.
+        """
         requests = self._plan.requests
         # The bodies are made before the clock starts.
         self._ready = {r.id: self._encode(r) for r in requests if not r.chained}
-        self.began_ns = time.time_ns()
-        self._offset_ns = self.began_ns - time.monotonic_ns()
+        if start_ns:
+            await self._wait_until(start_ns)
+        self.began_ns = start_ns or time.time_ns()
+        self._offset_ns = time.time_ns() - time.monotonic_ns()
         if self._plan.load.kind == "closed":
             await self._closed(iter(requests))
         else:

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-import uvloop
 
 from bench_client.records import Plan, RequestRecord, RunHeader, StampSource
+from bench_client.run.conduct import measure_plan
 from bench_client.run.options import Observer, RunOptions
 from bench_client.run.record import trimmed
 from bench_client.run.server_facts import ControlPlane, ServerError, ServerFacts
 from bench_client.run.store import RunFolder
-from bench_client.run.window import Hooks, Window, measure
-from bench_client.wire.client import WireTransport
-from bench_client.wire.endpoint import Endpoint, parse_endpoint
-from bench_client.wire.transport import Transport
+from bench_client.run.transports import check_proxy, tls_context
+from bench_client.run.window import Hooks, Window
+from bench_client.run.workers import WorkerError
+from bench_client.wire.endpoint import parse_endpoint
 from server_launchers.process import ServerProcess
 
 
@@ -53,8 +53,11 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
         StoreError: a record could not be written.
     """
     endpoint = parse_endpoint(target.header.server.url)
+    if options.transport == "wire":
+        check_proxy(endpoint)
     ends = _Ends()
-    with ControlPlane(endpoint, options.headers) as control:
+    verify = tls_context(endpoint, options.ca, insecure=options.insecure) or True
+    with ControlPlane(endpoint, options.headers, verify=verify) as control:
         facts = control.identify()
         model = _served_name(facts, target.model)
 
@@ -74,11 +77,18 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
             on_interrupt=observer.interrupted,
         )
         observer.phase("warming up")
-        transport = _transport(endpoint, options)
         try:
-            window = uvloop.run(measure(target.plan, transport, (model, facts.dialect), hooks))
+            window = measure_plan(
+                target.plan,
+                options.transport_to(endpoint.url),
+                (model, facts.dialect),
+                hooks,
+                options.workers,
+            )
         except (OSError, TimeoutError) as error:
             raise ServerError(f"cannot connect to {endpoint.url}: {error}") from error
+        except WorkerError as error:
+            raise ServerError(str(error)) from error
         mark_end()
     return _finished(target, facts, ends, window)
 
@@ -108,10 +118,6 @@ def _keeper(
         observer.record(record)
 
     return keep
-
-
-def _transport(endpoint: Endpoint, options: RunOptions) -> Transport:
-    return WireTransport(endpoint, options.headers, options.limits)
 
 
 def _finished(target: Target, facts: ServerFacts, ends: _Ends, window: Window) -> RunHeader:

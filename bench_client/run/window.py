@@ -7,9 +7,10 @@ import resource
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from bench_client.records import Client, Load, Plan, PlannedRequest, RequestRecord
 from bench_client.run.runner import Runner
@@ -21,24 +22,27 @@ _LAG_PROBE_S = 0.05
 
 @dataclass(slots=True)
 class Hooks:
-    """What the window tells its owner. `server_lost` names the reason once the server is dead."""
+    """What the window tells its owner, and asks of it.
+
+    `on_begin` is called when all is ready; it may name the instant (CLOCK_REALTIME, ns) at which
+    to start. `server_lost` names the reason once the server is dead.
+    """
 
     on_record: Callable[[RequestRecord], None]
-    on_begin: Callable[[], None] = lambda: None
+    on_begin: Callable[[], int | None] = lambda: None
     server_lost: Callable[[], str | None] = lambda: None
     on_interrupt: Callable[[], None] = lambda: None
 
 
-@dataclass(slots=True)
-class Window:
+class Window(Struct, kw_only=True):
     """What the window leaves behind beside its records."""
 
     client: Client
-    began_unix_ns: int
-    duration_ns: int
+    began_unix_ns: int = 0
+    duration_ns: int = 0
     interrupted: bool = False
     server_lost: str | None = None
-    warmup_failures: list[str] = field(default_factory=list)
+    warmup_failures: list[str] = []
 
 
 async def measure(
@@ -58,9 +62,9 @@ async def measure(
     await transport.open(connections(plan.load))
     try:
         warmup_failures = await _warm_up(plan, transport, encode)
-        hooks.on_begin()
+        start_ns = hooks.on_begin()
         runner = Runner(plan, transport, encode, hooks.on_record)
-        window = await _run(runner, hooks)
+        window = await _run(runner, hooks, start_ns)
     finally:
         await transport.close()
     window.warmup_failures = warmup_failures
@@ -99,12 +103,8 @@ def _closed(load: Load) -> Load:
     return Load(kind="closed", concurrency=load.concurrency or 1)
 
 
-async def _run(runner: Runner, hooks: Hooks) -> Window:
-    window = Window(
-        client=Client(python=platform.python_version(), transport=""),
-        began_unix_ns=0,
-        duration_ns=0,
-    )
+async def _run(runner: Runner, hooks: Hooks, start_ns: int | None) -> Window:
+    window = Window(client=Client(python=platform.python_version(), transport=""))
 
     def interrupt() -> None:
         window.interrupted = True
@@ -121,8 +121,8 @@ async def _run(runner: Runner, hooks: Hooks) -> Window:
     used = _cpu_s()
     helpers = [asyncio.create_task(watch_server()), asyncio.create_task(lag.run())]
     try:
-        with _signals(interrupt), _quiet_collector():
-            window.duration_ns = await runner.run()
+        with signals(interrupt), _quiet_collector():
+            window.duration_ns = await runner.run(start_ns)
     finally:
         for helper in helpers:
             helper.cancel()
@@ -137,7 +137,7 @@ async def _run(runner: Runner, hooks: Hooks) -> Window:
 
 
 @contextmanager
-def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
+def signals(interrupt: Callable[[], None]) -> Iterator[None]:
     """Ctrl-C and SIGTERM end the run cleanly, once; the second one does not wait."""
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

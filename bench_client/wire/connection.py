@@ -12,7 +12,7 @@ from bench_client.wire.raw import RawResponse
 from bench_client.wire.tls import TlsSession
 from bench_client.wire.transport import Limits
 
-READ_BYTES = 256 * 1024
+READ_BYTES = 64 * 1024
 
 
 class Connection:

@@ -11,6 +11,7 @@ class RawResponse:
 
     Body bytes are free of HTTP framing. `fault` is a failure of the transport (refused, reset,
     stalled, truncated framing); `clean_end` says that the HTTP message ended as it announced.
+    `rate_limited` counts answers of 429 that were waited for before this one.
     """
 
     sent_ns: int | None = None
@@ -21,4 +22,5 @@ class RawResponse:
     stamps: StampSource = "user"
     clean_end: bool = False
     reopened: bool = False
+    rate_limited: int = 0
     fault: Failure | None = None

@@ -1,0 +1,83 @@
+"""One worker: a share of the plan in a process of its own.
+
+Speaks lines of JSON. In: a `Task`, then the instant to start at. Out: `ready`, each record as it
+ends, and the `Window` last. A key travels in the task, never in argv.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+import uvloop
+from msgspec import Struct
+
+from bench_client.records import Plan, RequestRecord
+from bench_client.run.transports import TransportSpec, make_transport
+from bench_client.run.window import Hooks, Window, measure
+from bench_client.wire.payload import Dialect
+
+Line = Callable[[bytes], None]
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """What a worker is to do."""
+
+    worker: str
+    plan: Plan
+    transport: TransportSpec
+    model: str
+    dialect: Dialect
+
+
+class Report(Struct, kw_only=True, omit_defaults=True):
+    """One line of a worker's output: exactly one field is set."""
+
+    state: Literal["ready", "interrupted"] | None = None
+    record: RequestRecord | None = None
+    window: Window | None = None
+    error: str | None = None
+
+
+def work(task: Task, await_start: Callable[[], int], say: Callable[[Report], None]) -> None:
+    """Run a task: `await_start` blocks until the common start is known, `say` reports."""
+
+    def on_begin() -> int:
+        say(Report(state="ready"))
+        return await_start()
+
+    hooks = Hooks(
+        on_record=lambda record: say(
+            Report(record=msgspec.structs.replace(record, worker=task.worker))
+        ),
+        on_begin=on_begin,
+        on_interrupt=lambda: say(Report(state="interrupted")),
+    )
+    transport = make_transport(task.transport)
+    try:
+        window = uvloop.run(measure(task.plan, transport, (task.model, task.dialect), hooks))
+    except (OSError, TimeoutError) as error:
+        say(Report(error=f"cannot connect to {task.transport.url}: {error}"))
+    else:
+        say(Report(window=window))
+
+
+def main() -> None:
+    """`python -m bench_client.run.worker`, spoken to over stdin and stdout."""
+    task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
+
+    def say(report: Report) -> None:
+        sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
+        sys.stdout.buffer.flush()
+
+    def await_start() -> int:
+        line = sys.stdin.buffer.readline()
+        if not line:
+            raise SystemExit("the parent is gone")
+        return int(line)
+
+    work(task, await_start, say)
+
+
+if __name__ == "__main__":
+    main()

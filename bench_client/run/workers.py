@@ -1,0 +1,198 @@
+"""Several workers measure one plan together: started at one instant, merged into one window."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Protocol, Self
+
+import msgspec
+
+from bench_client.records import Client, Clock, Events, Failure, PlannedRequest, RequestRecord
+from bench_client.run.window import Hooks, Window, signals
+from bench_client.run.worker import Report, Task
+
+# From "all are ready" to the common start: time enough to reach every worker.
+START_DELAY_NS = 200_000_000
+_LINE_BYTES = 256 * 2**20
+
+
+class WorkerError(Exception):
+    """No worker could do its share; one line that says why."""
+
+
+class Worker(Protocol):
+    """One worker as its conductor sees it."""
+
+    task: Task
+
+    async def next(self) -> Report | None:
+        """Its next report; null once it is gone."""
+
+    def start(self, start_ns: int) -> None:
+        """Tell it the common start, CLOCK_REALTIME of this machine."""
+
+    def stop(self) -> None:
+        """End early, keeping what was measured."""
+
+    def kill(self) -> None:
+        """End it now. Idempotent."""
+
+
+class ProcessWorker:
+    """A worker in a process of this machine."""
+
+    def __init__(self, task: Task, process: asyncio.subprocess.Process) -> None:
+        self.task = task
+        self._process = process
+
+    @classmethod
+    async def launch(cls, task: Task) -> Self:
+        """Start it and hand it its task; in a session of its own, so that Ctrl-C is ours alone."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bench_client.run.worker"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=_LINE_BYTES,
+            start_new_session=True,
+        )
+        worker = cls(task, process)
+        worker._say(msgspec.json.encode(task))
+        return worker
+
+    def _say(self, line: bytes) -> None:
+        if self._process.stdin:
+            self._process.stdin.write(line + b"\n")
+
+    async def next(self) -> Report | None:
+        """Its next line."""
+        line = await self._process.stdout.readline() if self._process.stdout else b""
+        return msgspec.json.decode(line, type=Report) if line.endswith(b"\n") else None
+
+    def start(self, start_ns: int) -> None:
+        """One clock: the instant goes as it is."""
+        self._say(str(start_ns).encode())
+
+    def stop(self) -> None:
+        """As Ctrl-C would."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+
+async def conduct(workers: Sequence[Worker], hooks: Hooks) -> Window:
+    """Have all workers measure their shares from one instant on.
+
+    A worker that is lost fails its share only: what it had not reported becomes failed records.
+
+    Raises:
+        WorkerError: a worker could not begin.
+    """
+
+    def interrupt() -> None:
+        hooks.on_interrupt()
+        _each(workers, "stop")
+
+    try:
+        with signals(interrupt):
+            await asyncio.gather(*(_ready(worker) for worker in workers))
+            hooks.on_begin()
+            start_ns = time.time_ns() + START_DELAY_NS
+            watcher = asyncio.create_task(_watch_server(workers, hooks))
+            for worker in workers:
+                worker.start(start_ns)
+            found = await asyncio.gather(*(_collect(worker, hooks, start_ns) for worker in workers))
+            watcher.cancel()
+    finally:
+        _each(workers, "kill")
+    return msgspec.structs.replace(merge_windows(found), began_unix_ns=start_ns)
+
+
+def _each(workers: Sequence[Worker], what: str) -> None:
+    for worker in workers:
+        getattr(worker, what)()
+
+
+async def _ready(worker: Worker) -> None:
+    report = await worker.next()
+    if report is None or report.state != "ready":
+        reason = report.error if report else "it ended before it began"
+        raise WorkerError(f"worker {worker.task.worker}: {reason}")
+
+
+async def _watch_server(workers: Sequence[Worker], hooks: Hooks) -> None:
+    while hooks.server_lost() is None:  # noqa: ASYNC110 (a process is asked, not an event)
+        await asyncio.sleep(0.25)
+    _each(workers, "stop")
+
+
+async def _collect(worker: Worker, hooks: Hooks, start_ns: int) -> Window:
+    missing = {request.id: request for request in worker.task.plan.requests}
+    while report := await worker.next():
+        if report.record:
+            missing.pop(report.record.id, None)
+            hooks.on_record(report.record)
+        if report.window:
+            return report.window
+    for request in missing.values():
+        hooks.on_record(_lost(request, worker.task.worker))
+    return Window(
+        client=Client(python="", transport="", clock=Clock(step_ns=0, checks=0)),
+        duration_ns=time.time_ns() - start_ns,
+    )
+
+
+def _lost(request: PlannedRequest, worker: str) -> RequestRecord:
+    """A request whose worker is gone: nothing is known of it."""
+    return RequestRecord(
+        id=request.id,
+        prompt_index=request.prompt_index,
+        prompt_sha256=request.prompt_sha256,
+        repeat=request.repeat,
+        scheduled_ns=request.scheduled_ns or 0,
+        sent_ns=None,
+        first_token_ns=None,
+        last_token_ns=None,
+        done_ns=None,
+        outcome="failed",
+        failure=Failure("worker_lost", f"worker {worker} was lost with this request"),
+        finish_reason=None,
+        input_tokens=None,
+        output_tokens=None,
+        token_count_source=None,
+        stamps="user",
+        events=Events(),
+        reads=0,
+        accept=None,
+        output_sha256=None,
+        worker=worker,
+    )
+
+
+def merge_windows(windows: Sequence[Window]) -> Window:
+    """One window from the workers': their CPU added up, the worst lag, the largest step."""
+    clients = [window.client for window in windows]
+    known = next((client for client in clients if client.python), clients[0])
+    client = msgspec.structs.replace(
+        known,
+        workers=len(windows),
+        connect_ms=tuple(ms for each in clients for ms in each.connect_ms),
+        cpu_s=sum(each.cpu_s or 0.0 for each in clients),
+        loop_lag_ms_max=max(each.loop_lag_ms_max or 0.0 for each in clients),
+        clock=Clock(
+            step_ns=max(each.clock.step_ns for each in clients if each.clock),
+            checks=sum(each.clock.checks for each in clients if each.clock),
+        ),
+    )
+    return Window(
+        client=client,
+        duration_ns=max(window.duration_ns for window in windows),
+        interrupted=any(window.interrupted for window in windows),
+        warmup_failures=[text for window in windows for text in window.warmup_failures],
+    )

@@ -1,0 +1,1 @@
+"""Other tools' output and engine logs become runs. Pure: text in, runs out."""

@@ -1,0 +1,137 @@
+"""Any text that holds other tools' output, prose around it in any language, as runs.
+
+A benchmark block is a run of its own. Log lines and request lines of one kind are one run up to
+the next heading that names a system. A run is labelled by the nearest heading above it.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from bench_client.imports import offline, server_log, sglang_bench, vllm_bench
+from bench_client.imports.across import with_findings
+from bench_client.imports.as_run import Source
+from bench_client.imports.engine_logs import (
+    DecodeLine,
+    SpecLine,
+    decode_lines,
+    engine_lines,
+    spec_lines,
+)
+from bench_client.imports.printed import find_blocks
+from bench_client.imports.systems import any_heading, method_of, server_name, system_heading
+from bench_client.records import Run
+
+READS = (
+    "sglang.bench_serving and vllm bench serve results, SGLang and vLLM server logs, "
+    "vLLM's offline progress bar, EAGLE's timing lines, AIPerf and GuideLLM JSON"
+)
+
+
+class Spanned(Protocol):
+    """Something read from text[span[0] : span[1]]."""
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where it stands."""
+
+
+class Piece(Struct, frozen=True):
+    """One thing found in a text: where, of which kind, and what was read from it."""
+
+    start: int
+    end: int
+    kind: str
+    value: Any
+
+
+def _vllm_run(values: Sequence[Any], source: Source) -> Run:
+    spec = [value for value in values if isinstance(value, SpecLine)]
+    engine = [value for value in values if not isinstance(value, SpecLine)]
+    return server_log.vllm_run(engine, spec, source)
+
+
+# Kind -> (engine, the pieces of one group -> a run).
+KINDS: dict[str, tuple[str, Callable[[Sequence[Any], Source], Run]]] = {
+    "sglang block": ("sglang", lambda values, source: sglang_bench.block_run(values[0], source)),
+    "vllm block": ("vllm", lambda values, source: vllm_bench.block_run(values[0], source)),
+    "sglang log": ("sglang", server_log.decode_run),
+    "sglang log, speculative": ("sglang", server_log.decode_run),
+    "vllm log": ("vllm", _vllm_run),
+    "vllm bar": ("vllm", offline.bars_run),
+    "vllm batch": ("vllm", lambda values, source: offline.batch_run(values[0], source)),
+    "eagle timing": ("transformers", offline.timings_run),
+}
+
+
+def _pieces(text: str) -> list[Piece]:
+    """Everything that is known in a text, in order."""
+    found = [
+        *(_piece("sglang block" if b.is_sglang else "vllm block", b) for b in find_blocks(text)),
+        *(_piece(_log_kind(line), line) for line in decode_lines(text)),
+        *(_piece("vllm log", line) for line in engine_lines(text)),
+        *(_piece("vllm log", line) for line in spec_lines(text)),
+        *(
+            _piece("vllm bar" if bar.prompts == 1 else "vllm batch", bar)
+            for bar in offline.bars(text)
+        ),
+        *(_piece("eagle timing", timing) for timing in offline.timings(text)),
+    ]
+    return sorted(found, key=lambda piece: piece.start)
+
+
+def _log_kind(line: DecodeLine) -> str:
+    return "sglang log" if line.accept_length is None else "sglang log, speculative"
+
+
+def _piece(kind: str, value: Spanned) -> Piece:
+    return Piece(*value.span, kind, value)
+
+
+def _groups(text: str) -> list[list[Piece]]:
+    """Neighbours of one kind, unless a heading that names a system stands between."""
+    groups: list[list[Piece]] = []
+    for piece in _pieces(text):
+        last = groups[-1][-1] if groups else None
+        joins = (
+            last is not None
+            and last.kind == piece.kind
+            and not piece.kind.endswith(("block", "batch"))
+            and not system_heading(text[last.end : piece.start])
+        )
+        if joins:
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    return groups
+
+
+def _source(label: str | None, kind: str, name: str, text: str) -> Source:
+    if label is None:
+        return Source(file=name)
+    method = method_of(label, text)
+    engine = KINDS[kind][0]
+    return Source(file=name, label=label, server=server_name(label, engine, method), method=method)
+
+
+def import_text(text: str, name: str) -> list[Run]:
+    """Every run that a text holds. ValueError if it holds none."""
+    runs: list[Run] = []
+    used: dict[str, count[int]] = {}
+    heading: str | None = None
+    end = 0
+    for group in _groups(text):
+        heading = any_heading(text[end : group[0].start]) or heading
+        end = group[-1].end
+        label = heading
+        if heading is not None:
+            nth = next(used.setdefault(heading, count(1)))
+            label = heading if nth == 1 else f"{heading} ({nth})"
+        kind = group[0].kind
+        source = _source(label, kind, name, text)
+        runs.append(KINDS[kind][1]([piece.value for piece in group], source))
+    if not runs:
+        raise ValueError(f"{name}: nothing to import was found in it; this reads {READS}")
+    return with_findings(runs)

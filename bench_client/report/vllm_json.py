@@ -1,0 +1,135 @@
+"""A run as the JSON that `vllm bench serve --save-result` writes (0.32)."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from bench_client.measure.figures import Summary
+from bench_client.measure.timeline import ok_records
+from bench_client.records import Accept, Run
+from bench_client.report.bench_figures import bench_figures, gaps_s, latency_s, ttft_s
+
+# Key -> figure, in the tool's order.
+_TOTALS = {
+    "completed": "requests.ok",
+    "failed": "requests.failed",
+    "total_input_tokens": "input_tokens",
+    "total_output_tokens": "output_tokens",
+}
+_RATES = {
+    "request_throughput": "throughput.request_per_s",
+    "request_goodput": "goodput_request_per_s",
+    "output_throughput": "throughput.output_tok_per_s",
+    "total_token_throughput": "throughput.total_tok_per_s",
+}
+_FAMILIES = {
+    "ttft": "ttft_ms",
+    "tpot": "tpot_ms",
+    "itl": "chunk_gap_ms",
+    "e2el": "e2e_ms",
+    "client_queue_time": "queue_ms",
+}
+_STATISTICS = {
+    "mean": "mean",
+    "median": "p50",
+    "std": "std",
+    "p90": "p90",
+    "p95": "p95",
+    "p99": "p99",
+}
+_ENDPOINTS = {"chat": "openai-chat", "completions": "openai", "generate": "generate"}
+
+
+def vllm_json(run: Run, summary: Summary, *, details: bool = False) -> str:
+    """The result file's text; `details` adds the requests, as --save-detailed does.
+
+    Definitions are vLLM's: ITL is one value an event, percentiles are of however few values.
+    Speculation is there where the servers told it of every request.
+    """
+    plan, server = run.header.plan, run.header.server
+    figures = bench_figures(run, summary, "vllm")
+    load, endpoint = plan.load, _ENDPOINTS[plan.api]
+    result: dict[str, Any] = {
+        "date": _date(run.header.started_at),
+        "endpoint_type": endpoint,
+        "backend": endpoint,
+        "label": server.name,
+        "model_id": server.model,
+        "tokenizer_id": server.model,
+        "num_prompts": len(run.records) or summary.requests.ok + summary.requests.failed,
+        "request_rate": load.request_rate or "inf",
+        "burstiness": load.burstiness or 1.0,
+        "max_concurrency": load.concurrency if load.kind == "closed" else load.max_concurrency,
+        "duration": summary.duration_s,
+    }
+    result |= {key: _whole(figures.get(name)) for key, name in _TOTALS.items()}
+    result |= {key: figures.get(name) for key, name in _RATES.items()}
+    result |= {
+        "max_output_tokens_per_s": figures.get("peak_output_events_per_s"),
+        "max_concurrent_requests": _whole(figures.get("peak_requests_in_one_second")),
+        "rtfx": 0.0,
+    }
+    result |= _speculation(run, summary)
+    result |= {
+        f"{word}_{key}_ms": figures.get(f"{family}.{statistic}")
+        for key, family in _FAMILIES.items()
+        for word, statistic in _STATISTICS.items()
+    }
+    return json.dumps(result | (_details(run) if details else {}), ensure_ascii=False) + "\n"
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None or not math.isfinite(value) else int(value)
+
+
+def _date(started_at: str) -> str:
+    """`2026-11-30T15:34:40Z` -> `20261130-153440`."""
+    parts = re.findall(r"\d+", started_at)[:6]
+    return "".join(parts[:3]) + "-" + "".join(parts[3:]) if len(parts) == 6 else started_at
+
+
+def _speculation(run: Run, summary: Summary) -> dict[str, Any]:
+    """Totals of what the server said of its requests; 1 + accepted / drafts, as vLLM has it."""
+    accepts = [record.accept for record in ok_records(run)]
+    known = [accept for accept in accepts if accept is not None]
+    drafts = sum(accept.verify_steps for accept in known)
+    drafted = _sum(known, "draft_tokens")
+    accepted = _sum(known, "accepted_tokens")
+    if not known or len(known) != len(accepts) or not drafts or not drafted or accepted is None:
+        return {}
+    positions = summary.speculation.per_position if summary.speculation else ()
+    return {
+        "spec_decode_acceptance_rate": 100 * accepted / drafted,
+        "spec_decode_acceptance_length": 1 + accepted / drafts,
+        "spec_decode_num_drafts": drafts,
+        "spec_decode_draft_tokens": drafted,
+        "spec_decode_accepted_tokens": accepted,
+        "spec_decode_per_position_acceptance_rates": list(positions),
+    }
+
+
+def _sum(accepts: Sequence[Accept], name: str) -> int | None:
+    values = [getattr(accept, name) for accept in accepts]
+    return None if None in values else sum(values)
+
+
+def _details(run: Run) -> dict[str, Any]:
+    """One entry a request; a failed one has zeros and its error, as the tool writes it."""
+    ok = {id(record) for record in ok_records(run)}
+    good = [record if id(record) in ok else None for record in run.records]
+    return {
+        "input_lens": [record.input_tokens for record in run.records],
+        "output_lens": [record.output_tokens if record else 0 for record in good],
+        "ttfts": [ttft_s(record) if record else 0.0 for record in good],
+        "itls": [gaps_s(record, "vllm") if record else [] for record in good],
+        "latencies": [latency_s(record, "vllm") if record else 0.0 for record in good],
+        "start_times": [(record.sent_ns or 0) / 1e9 for record in run.records],
+        "queue_times": [
+            ((record.sent_ns or record.scheduled_ns) - record.scheduled_ns) / 1e9
+            for record in run.records
+        ],
+        "generated_texts": [record.output_text or "" for record in run.records],
+        "errors": [record.failure.message if record.failure else "" for record in run.records],
+    }

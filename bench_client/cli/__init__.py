@@ -12,6 +12,7 @@ _COMMANDS = {
     "run": "bench_client.cli.run:run",
     "compare": "bench_client.cli.compare:compare",
     "report": "bench_client.cli.report:report",
+    "import": "bench_client.cli.import_:import_command",
     "launch": "bench_client.cli.launch:launch",
     "calibrate": "bench_client.cli.calibrate:calibrate",
 }

@@ -109,6 +109,7 @@ def _plan(given: dict[str, Any]) -> Any:
     from bench_client.plan.build import PlanOptions, build_plan
     from bench_client.plan.scenario import load_scenario
     from bench_client.records import Load
+    from bench_client.run.shards import shards
 
     rate = given["request_rate"]
     if rate is None:
@@ -131,7 +132,9 @@ def _plan(given: dict[str, Any]) -> Any:
         extra_body=given["extra_body"] or {},
         api=given["api"],
     )
-    return build_plan(load_scenario(given["scenario"]), chosen)
+    plan = build_plan(load_scenario(given["scenario"]), chosen)
+    shards(plan, given["workers"])  # refuses what cannot be shared out before anything starts
+    return plan
 
 
 def _arms(given: dict[str, Any]) -> Any:

@@ -45,7 +45,7 @@ def run_arm(arm: Arm, plan: Plan, options: RunOptions, observer: Observer) -> Ar
         folder.write_header(header)
         try:
             with _serving(arm, folder.path, observer) as process:
-                target = Target(header=header, plan=plan, process=process, folder=folder)
+                target = Target(header, plan, folder, process, arm.served_model_name)
                 header = measure_target(target, options, observer)
                 folder.write_header(header)
             header = _calibrated(header, folder, options, observer)

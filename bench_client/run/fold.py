@@ -26,3 +26,13 @@ def write_reports(folder: RunFolder) -> tuple[Run, Summary]:
     folder.write_text("report.md", markdown.report(report))
     folder.write_text("report.html", html.report(report))
     return run, summary
+
+
+def save_run(run: Run, results: Path) -> tuple[Run, Summary]:
+    """A run that was made elsewhere, as a results folder like any other."""
+    header = run.header
+    with RunFolder.create(results, header.plan.scenario, header.server.name) as folder:
+        folder.write_header(header)
+        for record in run.records:
+            folder.append(record)
+        return write_reports(folder)

@@ -1,0 +1,115 @@
+"""Wrong input: one line that says what to do, and the right exit code."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli.helpers import bench_client, one_line, prompts
+from tests.conftest import StartSim, free_port
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "--server NAME"),
+        (("--server", "sgalng"), 2, "did you mean sglang"),
+        (("--server", "sim", "--url", "http://127.0.0.1:1"), 2, "--url"),
+        (("--server", "sim", "--server", "sim"), 2, "--repeat"),
+        (("--server", "sim", "--scenario", "nine"), 2, "eleven-prompts"),
+        (("--server", "sim", "--scenario", "/none.jsonl"), 2, "/none.jsonl"),
+        (("--server", "sim", "--concurrency", "0"), 2, "--concurrency"),
+        (("--server", "sim", "--burstiness", "2"), 2, "--request-rate"),
+        (("--server", "sim", "--request-rate", "2", "--concurrency", "2"), 2, "open"),
+        (("--server", "sim", "--scenario", "serial-chain", "--concurrency", "2"), 2, "chained"),
+        (("--server", "sim", "--extra-body", "[1]"), 2, "JSON object"),
+        (("--server", "sim", "--header", "nonsense"), 2, "Name: value"),
+        (("--server", "sim", "--rate-limit", "5/day"), 2, "N/s"),
+        (("--server", "sim", "--workers", "2"), 2, "--concurrency 2"),
+        (("--server", "sim", "--api-key-env", "NO_SUCH_VARIABLE"), 2, "NO_SUCH_VARIABLE"),
+        (("--server", "vllm", "--engine-python", "/none/python"), 2, "/none/python"),
+        (("--url", "127.0.0.1:8000"), 2, "http://"),
+        (("report", "/tmp"), 1, "not a results folder"),
+        (("compare", "/tmp"), 2, "two runs"),
+        (("compare", "/a", "/b", "--gate", "tps >= 1"), 2, "tps"),
+        (("launch", "nothing"), 2, "nothing"),
+        (("frobnicate",), 2, "frobnicate"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
+    taken = (
+        ()
+        if arguments[:1] in {("report",), ("compare",), ("launch",), ("frobnicate",)}
+        else (
+            "--results",
+            str(tmp_path / "results"),
+        )
+    )
+    done = bench_client(*arguments, *taken)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("run.json"))
+
+
+def test_nothing_listens(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    done = bench_client("--url", url, "--results", tmp_path)
+    assert done.returncode == 1
+    assert url in one_line(done)
+    assert "is the server up" in one_line(done)
+
+
+def test_a_model_that_the_server_lacks(tmp_path: Path, start_sim: StartSim) -> None:
+    url = start_sim("--model", "served")
+    done = bench_client("--url", url, "--model", "other", "--results", tmp_path)
+    assert done.returncode == 1
+    assert "'other'" in one_line(done)
+    assert "served" in one_line(done)
+    assert "--served-model-name" in one_line(done)
+
+
+def test_a_port_in_use(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = bench_client("--server", "sim", "--port", port, "--results", tmp_path)
+    assert done.returncode == 3
+    assert f"port {port} is in use" in one_line(done)
+    assert "--port" in one_line(done)
+
+
+def test_a_results_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = bench_client("--server", "sim", "--results", tmp_path / "file")
+    assert done.returncode == 1
+    assert "--results" in one_line(done)
+
+
+def test_a_server_that_dies_at_its_start_says_why(tmp_path: Path) -> None:
+    done = bench_client(
+        *("--server", "sim", "--launch-arg=--accept-en", "--launch-arg=7"),
+        *("--port", free_port(), "--results", tmp_path),
+    )
+    assert done.returncode == 3
+    assert "accept" in one_line(done)
+    assert "server.log" in one_line(done)
+
+
+def test_an_api_key_is_asked_for_and_never_written(tmp_path: Path, start_sim: StartSim) -> None:
+    url = start_sim("--api-key", "sesame-1234")
+    refused = bench_client("--url", url, "--results", tmp_path / "a")
+    assert refused.returncode == 1
+    assert "--api-key-env" in one_line(refused)
+    done = bench_client(
+        *("--url", url, "--api-key-env", "BENCH_KEY", "--header", "X-Extra: sesame-1234"),
+        *("--scenario", prompts(tmp_path / "p.jsonl"), "--max-tokens", 3, "--no-calibrate"),
+        *("--results", tmp_path / "b"),
+        BENCH_KEY="sesame-1234",
+    )
+    assert done.returncode == 0, done.stderr
+    written = [path for path in (tmp_path / "b").rglob("*") if path.is_file()]
+    assert len(written) >= 5
+    assert not [path for path in written if b"sesame-1234" in path.read_bytes()]
+    assert "sesame-1234" not in done.stdout + done.stderr

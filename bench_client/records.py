@@ -143,7 +143,8 @@ class Server(Struct, frozen=True, kw_only=True):
     """The server under test: as asked, and as it reports itself.
 
     `counters_before` and `counters_after` are its own counters at both ends of the measured
-    window; `log_window` the byte range of `log` that the window covers.
+    window; `log_window` the byte range of `log` that the window covers. `unmet` says, a line each,
+    where its own report is not what it was launched for.
     """
 
     name: str
@@ -155,6 +156,7 @@ class Server(Struct, frozen=True, kw_only=True):
     draft_model: str | None = None
     speculative: dict[str, Any] | None = None
     speculative_asked: dict[str, Any] | None = None
+    unmet: tuple[str, ...] = ()
     simulated: bool = False
     log: str | None = None
     log_window: tuple[int, int] | None = None

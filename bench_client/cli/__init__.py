@@ -14,6 +14,7 @@ _COMMANDS = {
     "report": "bench_client.cli.report:report",
     "import": "bench_client.cli.import_:import_command",
     "launch": "bench_client.cli.launch:launch",
+    "doctor": "bench_client.cli.doctor:doctor",
     "calibrate": "bench_client.cli.calibrate:calibrate",
 }
 

@@ -56,8 +56,10 @@ def _exit_code(done: list[ArmResult]) -> int:
     if any(result.run.header.ended == "interrupted" for result in done):
         return INTERRUPTED
     for result in done:
-        if result.run.header.note:
-            click.echo(f"bench-client: the server died: {result.run.header.note}", err=True)
+        header = result.run.header
+        if header.note:
+            died = f"{header.server.name}: the server died: " if header.ended == "aborted" else ""
+            click.echo(f"bench-client: {died}{header.note}", err=True)
     failed = any(result.summary.requests.failed for result in done)
     return INVALID if failed or any(r.summary.verdict == "invalid" for r in done) else 0
 

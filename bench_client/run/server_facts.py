@@ -81,8 +81,8 @@ class ControlPlane:
             ServerError: nothing listens, or what listens is no OpenAI-compatible server.
         """
         models = self._models()
-        version = self._json("/version").get("version")
-        info = self._json("/server_info") or self._json("/get_server_info")
+        version = self.json("/version").get("version")
+        info = self.json("/server_info") or self.json("/get_server_info")
         owners = [str(model.get("owned_by", "")).lower() for model in models]
         dialect = next((_OWNERS[owner] for owner in owners if owner in _OWNERS), None)
         if dialect is None:
@@ -114,7 +114,7 @@ class ControlPlane:
 
     def counters(self) -> dict[str, float] | None:
         """The counters of `/metrics`, summed over engine labels; null where there are none."""
-        text = self._text("/metrics")
+        text = self.text("/metrics")
         if text is None:
             return None
         try:
@@ -136,14 +136,16 @@ class ControlPlane:
         # vLLM says {"success": false} with status 200.
         return answer.is_success and b'"success":false' not in answer.content.replace(b" ", b"")
 
-    def _text(self, path: str) -> str | None:
+    def text(self, path: str) -> str | None:
+        """A body as text; null where there is none."""
         try:
             answer = self._client.get(path)
         except httpx.HTTPError:
             return None
         return answer.text if answer.is_success else None
 
-    def _json(self, path: str) -> dict[str, Any]:
+    def json(self, path: str) -> dict[str, Any]:
+        """A body as a JSON object; empty where there is none."""
         try:
             answer = self._client.get(path)
             found = answer.json() if answer.is_success else {}

@@ -1,22 +1,23 @@
 """Measure a server that is up: who it is, its counters at both ends, the window between."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from bench_client.records import Plan, RequestRecord, RunHeader, StampSource
+from bench_client.records import Plan, RequestRecord, RunHeader, Server, StampSource
 from bench_client.run.conduct import measure_plan
 from bench_client.run.options import Observer, RunOptions
 from bench_client.run.record import trimmed
+from bench_client.run.reported import with_report
 from bench_client.run.server_facts import ControlPlane, ServerError, ServerFacts
 from bench_client.run.store import RunFolder
 from bench_client.run.transports import check_proxy, tls_context
 from bench_client.run.window import Hooks, Window
 from bench_client.run.workers import WorkerError
-from bench_client.wire.endpoint import parse_endpoint
+from bench_client.wire.endpoint import Endpoint, parse_endpoint
 from server_launchers.process import ServerProcess
 
 
@@ -37,12 +38,19 @@ class Target:
         return self.folder.path / "server.log"
 
 
-@dataclass(slots=True)
 class _Ends:
-    """The server's counters and the size of its log at both ends of the window."""
+    """The server's counters and the size of its log, at both ends of the window."""
 
-    counters: list[dict[str, float] | None] = field(default_factory=list)
-    log_bytes: list[int] = field(default_factory=list)
+    def __init__(self, control: ControlPlane, log: Path) -> None:
+        self._control = control
+        self._log = log
+        self.counters: list[dict[str, float] | None] = []
+        self.log_bytes: list[int] = []
+
+    def mark(self) -> None:
+        """Now is an end."""
+        self.counters.append(self._control.counters())
+        self.log_bytes.append(self._log.stat().st_size if self._log.is_file() else 0)
 
 
 def measure_target(target: Target, options: RunOptions, observer: Observer) -> RunHeader:
@@ -53,21 +61,15 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
         StoreError: a record could not be written.
     """
     endpoint = parse_endpoint(target.header.server.url)
-    if options.transport == "wire":
-        check_proxy(endpoint)
-    ends = _Ends()
-    verify = tls_context(endpoint, options.ca, insecure=options.insecure) or True
-    with ControlPlane(endpoint, options.headers, verify=verify) as control:
+    with _control(endpoint, options) as control:
         facts = control.identify()
         model = _served_name(facts, target.model)
-
-        def mark_end() -> None:
-            ends.counters.append(control.counters())
-            ends.log_bytes.append(target.log.stat().st_size if target.log.is_file() else 0)
+        server = with_report(target.header.server, facts, control, target.log)
+        ends = _Ends(control, target.log)
 
         def begin() -> None:
             control.flush_caches(facts.dialect)
-            mark_end()
+            ends.mark()
             observer.begin(target.header.server.name, len(target.plan.requests))
 
         hooks = Hooks(
@@ -77,20 +79,24 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
             on_interrupt=observer.interrupted,
         )
         observer.phase("warming up")
+        transport = options.transport_to(endpoint.url)
         try:
             window = measure_plan(
-                target.plan,
-                options.transport_to(endpoint.url),
-                (model, facts.dialect),
-                hooks,
-                options.workers,
+                target.plan, transport, (model, facts.dialect), hooks, options.workers
             )
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, WorkerError) as error:
             raise ServerError(f"cannot connect to {endpoint.url}: {error}") from error
-        except WorkerError as error:
-            raise ServerError(str(error)) from error
-        mark_end()
-    return _finished(target, facts, ends, window)
+        ends.mark()
+    return _finished(target, server, ends, window)
+
+
+def _control(endpoint: Endpoint, options: RunOptions) -> ControlPlane:
+    """The control plane goes the way that the requests go."""
+    if options.transport == "wire":
+        check_proxy(endpoint)
+    verify = tls_context(endpoint, options.ca, insecure=options.insecure) or True
+    through_proxy = options.transport != "wire"
+    return ControlPlane(endpoint, options.headers, verify=verify, trust_env=through_proxy)
 
 
 def _served_name(facts: ServerFacts, asked: str | None) -> str:
@@ -120,19 +126,17 @@ def _keeper(
     return keep
 
 
-def _finished(target: Target, facts: ServerFacts, ends: _Ends, window: Window) -> RunHeader:
-    before, after = ends.counters
+def _finished(target: Target, server: Server, ends: _Ends, window: Window) -> RunHeader:
     begin, end = ends.log_bytes
-    asked = target.header.server
+    before, after = ends.counters
     server = msgspec.structs.replace(
-        asked,
-        engine=asked.engine or facts.engine,
-        engine_version=facts.version,
-        model=asked.model or facts.models[0],
-        log_window=(begin, end) if asked.log else None,
+        server,
+        ready_s=target.process.ready_s if target.process else None,
+        log_window=(begin, end) if server.log else None,
         counters_before=before,
         counters_after=after,
     )
+    cold = "; ".join(window.warmup_failures)
     return msgspec.structs.replace(
         target.header,
         server=server,
@@ -140,7 +144,7 @@ def _finished(target: Target, facts: ServerFacts, ends: _Ends, window: Window) -
         began_unix_ns=window.began_unix_ns,
         duration_ns=window.duration_ns,
         ended=_ended(window),
-        note=window.server_lost,
+        note=window.server_lost or (f"warm-up failed: {cold}" if cold else None),
     )
 
 

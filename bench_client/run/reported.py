@@ -1,0 +1,41 @@
+"""What a server runs with, by its own report: endpoints and log put together."""
+
+from pathlib import Path
+
+import msgspec
+
+from bench_client.records import Server
+from bench_client.run.server_facts import ControlPlane
+from bench_client.run.server_facts import ServerFacts as Identity
+from server_launchers import facts
+
+# A server says all of this while it starts.
+_LOG_BYTES = 4 * 2**20
+
+
+def with_report(server: Server, identity: Identity, control: ControlPlane, log: Path) -> Server:
+    """The record of a server with its own report in it, and where that is not what was asked."""
+    text = _head(log)
+    if "internal_states" in identity.info:  # SGLang, and the embedded engine
+        reports = [facts.from_sglang_info(identity.info), facts.from_sglang_log(text)]
+    else:
+        metrics = control.text("/metrics") or ""
+        reports = [facts.from_vllm_log(text), facts.from_vllm_metrics(metrics)]
+    found = facts.merge(*reports, facts.from_models(control.json("/v1/models")))
+    launched = bool(server.argv)
+    return msgspec.structs.replace(
+        server,
+        engine=server.engine or identity.engine,
+        engine_version=identity.version or found.engine_version,
+        model=server.model or found.model or identity.models[0],
+        speculative=found.speculative,
+        facts=msgspec.to_builtins(found),
+        unmet=facts.unmet(server.speculative_asked, found) if launched else (),
+    )
+
+
+def _head(log: Path) -> str:
+    if not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        return file.read(_LOG_BYTES).decode("utf-8", "replace")

@@ -1,0 +1,208 @@
+"""One run against a baseline: what may be compared, by how much they differ, and why.
+
+Formulas: docs/method.md, "Ratios" and "Pairing".
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import numpy as np
+
+from bench_client.measure.comparability import differences, refusal, unpaired_reason
+from bench_client.measure.explain import explain
+from bench_client.measure.figures import Comparison, Ratio
+from bench_client.measure.imported import printed, printed_count
+from bench_client.measure.intervals import FEWEST_UNITS, Units
+from bench_client.measure.lossless import lossless
+from bench_client.measure.pairs import by_prompt, log_ratios, pair_rows
+from bench_client.measure.samples import Key, Sample, samples, unit_key
+from bench_client.measure.speculation import plain_step_ms
+from bench_client.measure.stats import paired_ratio, recommended_repeats, unpaired_ratio
+from bench_client.measure.summary import run_speculation, throughput
+from bench_client.records import Run
+
+RATIOS = (
+    "tps_decode",
+    "tps_e2e",
+    "ttft_ms",
+    "itl_ms",
+    "chunk_gap_ms",
+    "tpot_ms",
+    "e2e_ms",
+    "queue_ms",
+    "step_ms",
+    "ttft_from_schedule_ms",
+    "e2e_from_schedule_ms",
+    "output_tokens",
+    "accept_length",
+    "output_tok_per_s",
+)
+LENGTHS_DIFFER = 0.1
+TARGET = 0.02
+
+Samples = Mapping[str, Sample]
+
+
+def compare(baseline: Run, other: Run) -> Comparison:
+    """`other` against `baseline`. What may not be concluded, `refused` says; nothing is raised."""
+    refused, reason = refusal(baseline, other), unpaired_reason(baseline, other)
+    found = Comparison(
+        baseline=_name(baseline),
+        other=_name(other),
+        paired=not refused and reason is None,
+        unpaired_reason=reason,
+        refused=refused,
+        ratios={},
+        why=None,
+        lossless=None,
+    )
+    return found if refused else _compared(found, baseline, other)
+
+
+def _name(run: Run) -> str:
+    imported = run.header.imported
+    return (imported.label if imported else None) or run.header.server.name
+
+
+def _compared(found: Comparison, baseline: Run, other: Run) -> Comparison:
+    keys = (
+        [_pair_key(baseline, other)] * 2 if found.paired else [unit_key(baseline), unit_key(other)]
+    )
+    spoke, spoken = run_speculation(baseline), run_speculation(other)
+    below = samples(baseline, keys[0], spoke is not None)
+    above = samples(other, keys[1], spoken is not None)
+    ratios = dict(_ratios(found.paired, below, above, baseline.header.plan.seed))
+    ratios |= _ratios_of_aggregates(baseline, other, ratios)
+    decode = ratios.get("tps_decode")
+    base_step = None if spoke else (plain_step_ms(baseline) or _mean(below.get("step_ms")))
+    return msgspec.structs.replace(
+        found,
+        ratios=ratios,
+        why=explain(base_step, spoken, decode.ratio if decode else None),
+        lossless=lossless(baseline, other),
+        rows=pair_rows(baseline, other) if found.paired else (),
+        warnings=(
+            *differences(baseline, other),
+            *_unequal_lengths(ratios),
+            *_mixed_definitions(below, ratios),
+            *_unseen(found.paired, decode, baseline, other),
+        ),
+    )
+
+
+def _pair_key(baseline: Run, other: Run) -> Key:
+    """Pairs are prompts; with fewer than 3 of them, repeats, if there are as many."""
+    common = by_prompt(baseline).keys() & by_prompt(other).keys()
+    repeats = min(run.header.plan.repeats for run in (baseline, other))
+    if len(common) < FEWEST_UNITS <= repeats:
+        return lambda record: record.repeat
+    return lambda record: record.prompt_sha256
+
+
+def _ratios(paired: bool, below: Samples, above: Samples, seed: int) -> Iterator[tuple[str, Ratio]]:
+    """Of every figure that both runs have, value by value."""
+    names = {name: (name, name) for name in RATIOS}
+    rates = _lone_rate(below), _lone_rate(above)
+    if rates[0] and rates[1] and rates[0] != rates[1]:
+        names["tps"] = rates[0], rates[1]
+    for figure, (mine, theirs) in names.items():
+        sides = below.get(mine), above.get(theirs)
+        if sides[0] is None or sides[1] is None:
+            continue
+        if not len(sides[0].values) or not len(sides[1].values):
+            continue
+        if not paired:
+            yield figure, unpaired_ratio(sides[0].units(), sides[1].units(), figure, seed)
+        elif pairs := _pairs(sides[0], sides[1]):
+            yield figure, paired_ratio(*pairs, figure, seed)
+
+
+def _lone_rate(found: Samples) -> str | None:
+    """The one token rate of a run that has no other (another tool's)."""
+    known = [name for name in ("tps_decode", "tps_e2e") if name in found and found[name].labels]
+    return known[0] if len(known) == 1 else None
+
+
+def _pairs(below: Sample, above: Sample) -> tuple[Units, Units] | None:
+    """Units of the labels that both have, a label's requests averaged."""
+    mine, theirs = below.averaged(), above.averaged()
+    common = [label for label in mine if label in theirs]
+    if not common:
+        return None
+    sides = (np.array([side[label] for label in common]) for side in (mine, theirs))
+    before, after = (Units(side[:, 0], side[:, 1]) for side in sides)
+    return before, after
+
+
+def _mean(sample: Sample | None) -> float | None:
+    return sample.units().mean if sample and len(sample.values) else None
+
+
+def _ratios_of_aggregates(
+    baseline: Run, other: Run, known: Mapping[str, Ratio]
+) -> dict[str, Ratio]:
+    """Of figures that are one number a run: throughput, and what other tools printed."""
+    found = {}
+    for name in RATIOS:
+        means = _aggregate(baseline, name), _aggregate(other, name)
+        if name in known or means[0] is None or means[1] is None:
+            continue
+        found[name] = Ratio(
+            figure=name,
+            ratio=means[1] / means[0] if means[0] > 0 else None,
+            ci95=None,
+            paired=False,
+            n=(1, 1),
+            baseline_mean=means[0],
+            other_mean=means[1],
+        )
+    return found
+
+
+def _aggregate(run: Run, name: str) -> float | None:
+    if name == "output_tok_per_s":
+        return throughput(run).output_tok_per_s
+    if name == "output_tokens":
+        total, ok = printed(run, "output_tokens"), printed_count(run, "requests.ok")
+        return total / ok if total is not None and ok else None
+    if name == "accept_length":
+        return printed(run, "speculation.accept_length")
+    return printed(run, f"{name}.mean")
+
+
+def _unequal_lengths(ratios: Mapping[str, Ratio]) -> Iterator[str]:
+    lengths = ratios.get("output_tokens")
+    if lengths is None or lengths.ratio is None or abs(lengths.ratio - 1) <= LENGTHS_DIFFER:
+        return
+    yield (
+        f"answers are {abs(lengths.ratio - 1):.0%} {'longer' if lengths.ratio > 1 else 'shorter'} "
+        "than the baseline's, so end-to-end figures are of unlike work: compare tps_decode, or fix "
+        "the length with --ignore-eos and --max-tokens"
+    )
+
+
+def _mixed_definitions(below: Samples, ratios: Mapping[str, Ratio]) -> Iterator[str]:
+    if "tps" not in ratios:
+        return
+    decode_only = "baseline" if _lone_rate(below) == "tps_decode" else "other run"
+    yield (
+        f"the {decode_only}'s token rate is of decoding only and the other's includes the prefill: "
+        "part of the ratio is definition"
+    )
+
+
+def _unseen(paired: bool, decode: Ratio | None, baseline: Run, other: Run) -> Iterator[str]:
+    """What it would take to tell, where the interval holds no difference."""
+    if decode is None or decode.ci95 is None or decode.mdd is None:
+        return
+    if not decode.ci95[0] <= 1 <= decode.ci95[1]:
+        return
+    said = f"no difference in tps_decode is shown; one of {decode.mdd:.1%} would have been"
+    if paired and decode.mdd > TARGET:
+        repeats = recommended_repeats(log_ratios(baseline, other), TARGET)
+        said += f", and for {TARGET:.0%} " + (
+            f"about {repeats} repeats are needed"
+            if repeats
+            else "more prompts are needed: they gain unlike, which repeats do not average out"
+        )
+    yield said

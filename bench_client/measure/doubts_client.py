@@ -1,0 +1,144 @@
+"""Doubts about the measuring side. Limits: docs/method.md, "Doubts"."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from bench_client.measure.figures import Doubt, Stat, Summary
+from bench_client.measure.timeline import ok_records
+from bench_client.records import Run
+
+CLOCK_STEP_MS = 1.0
+EVENTS_PER_READ = 1.05
+BUSY_CORE = 0.9
+BUSY_MACHINE_PERCENT = 90.0
+LOOP_LAG_MS = 20.0
+OWN_ERROR_SHARE = 0.1
+
+
+def client_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
+    """What the client's own state says against its figures."""
+    yield from _clock(run)
+    yield from _merged(run)
+    yield from _core(run, summary)
+    yield from _lag(run)
+    yield from _machine(summary)
+    yield from _reopened(run)
+    yield from _stamps(run)
+    yield from _calibration(summary)
+
+
+def _clock(run: Run) -> Iterator[Doubt]:
+    clock = run.header.client.clock
+    if clock and abs(clock.step_ns) > CLOCK_STEP_MS * 1e6:
+        yield Doubt(
+            "clock_step",
+            "doubtful",
+            f"the wall clock stepped by {clock.step_ns / 1e6:.1f} ms during the run, and "
+            "latencies across it are off by as much: let the clock settle, then run again",
+        )
+
+
+def _merged(run: Run) -> Iterator[Doubt]:
+    ok = ok_records(run)
+    events = sum(len(record.events.at_ns) for record in ok)
+    reads = sum(record.reads for record in ok)
+    if reads and events > EVENTS_PER_READ * reads:
+        yield Doubt(
+            "merged_events",
+            "doubtful",
+            f"{events / reads:.2f} events came with each network read, so single gaps are blurred "
+            "(means are not): use a less loaded client, or more workers",
+        )
+
+
+def _core(run: Run, summary: Summary) -> Iterator[Doubt]:
+    client = run.header.client
+    if client.cpu_s is None or not summary.duration_s:
+        return
+    share = client.cpu_s / summary.duration_s / client.workers
+    if share > BUSY_CORE:
+        yield Doubt(
+            "core_saturated",
+            "doubtful",
+            f"the client used {share:.0%} of a core and may have held requests back: "
+            "spread the load with --workers",
+        )
+
+
+def _lag(run: Run) -> Iterator[Doubt]:
+    client = run.header.client
+    lag_ms = client.loop_lag_ms_max
+    if lag_ms is None or lag_ms <= LOOP_LAG_MS:
+        return
+    # Kernel stamps do not wait for the loop; only the send times of an open loop do.
+    harmless = client.stamp_source == "kernel" and run.header.plan.load.kind == "closed"
+    yield Doubt(
+        "loop_lag",
+        "note" if harmless else "doubtful",
+        f"the client's event loop was up to {lag_ms:.0f} ms late"
+        + (", which kernel stamps do not show" if harmless else ": give it an idle core"),
+    )
+
+
+def _machine(summary: Summary) -> Iterator[Doubt]:
+    used = _at(summary.telemetry, "client", "machine_cpu_percent", "mean")
+    if used is not None and used > BUSY_MACHINE_PERCENT:
+        yield Doubt(
+            "busy_machine",
+            "doubtful",
+            f"the client's machine was {used:.0f}% busy on average: stop other work on it",
+        )
+
+
+def _at(folded: Any, *path: str) -> float | None:
+    for name in path:
+        if not isinstance(folded, dict) or name not in folded:
+            return None
+        folded = folded[name]
+    return float(folded)
+
+
+def _reopened(run: Run) -> Iterator[Doubt]:
+    reopened = sum(record.reopened for record in run.records)
+    if reopened:
+        yield Doubt(
+            "reopened_connections",
+            "note",
+            f"{reopened} requests went out on a connection that had to be reopened, before the "
+            "clock started: the server closes idle connections early",
+        )
+
+
+def _stamps(run: Run) -> Iterator[Doubt]:
+    ok = ok_records(run)
+    user = sum(record.stamps == "user" for record in ok)
+    if user:
+        yield Doubt(
+            "user_stamps",
+            "note",
+            f"{user} of {len(ok)} answers were stamped in user space, so the client's own delays "
+            "are in their latencies: plain HTTP on Linux gets kernel stamps",
+        )
+
+
+def _calibration(summary: Summary) -> Iterator[Doubt]:
+    found = summary.calibration
+    if found is None:
+        return
+    checks = (
+        ("TTFT", found.ttft_error_p99_ms, summary.ttft_ms.mean),
+        ("p99 gap", found.gap_error_p99_ms, _high(summary.chunk_gap_ms)),
+    )
+    for name, error_ms, measured_ms in checks:
+        if measured_ms is not None and abs(error_ms) > OWN_ERROR_SHARE * measured_ms:
+            yield Doubt(
+                "calibration_error",
+                "doubtful",
+                f"the client's own error at this load ({error_ms:.2f} ms at p99) is more than a "
+                f"tenth of the measured {name} ({measured_ms:.2f} ms): use an idle machine or "
+                "more workers",
+            )
+
+
+def _high(stat: Stat) -> float | None:
+    return stat.max if stat.p99 is None else stat.p99

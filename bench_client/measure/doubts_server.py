@@ -1,0 +1,148 @@
+"""Doubts about the server and what it was asked. Limits: docs/method.md, "Doubts"."""
+
+from collections.abc import Iterator
+
+from bench_client.measure.figures import Doubt, Speculation, Summary
+from bench_client.measure.speculation import event_steps, grown
+from bench_client.measure.timeline import ok_records
+from bench_client.records import Run
+
+CACHED_SHARE = 0.01
+SOURCES_DIFFER = 0.03
+DECODING_SHARE = 0.5
+CROWD = 4.0  # in flight on average; below, prefill alone may explain few decoding
+
+_CACHE_COUNTERS = (
+    ("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"),
+    ("sglang:cached_tokens_total", "sglang:prompt_tokens_total"),
+)
+
+
+def server_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
+    """What the server did that was not asked, or may not be taken for more than it is."""
+    yield from _speculation(run, summary)
+    yield from _sources(run, summary)
+    yield from _cache(run)
+    yield from _capped(summary)
+    if run.header.server.simulated:
+        yield Doubt(
+            "simulated",
+            "note",
+            "acceptance or the whole engine is simulated: the figures say nothing of the model",
+        )
+
+
+def _speculation(run: Run, summary: Summary) -> Iterator[Doubt]:
+    server, found = run.header.server, summary.speculation
+    counted = found is not None and _counted(found)
+    if server.speculative_asked:
+        yield from _missing(run, found, counted)
+    elif server.argv and (server.speculative or counted):
+        yield Doubt(
+            "plain_arm_speculates",
+            "invalid",
+            f"{server.name} was launched without speculation but speculates: look for it in the "
+            "launch arguments and the model's own defaults",
+        )
+
+
+def _counted(found: Speculation) -> bool:
+    """Whether the server itself counted verify steps."""
+    sources = found.accept_length_sources
+    return any(sources.get(name) is not None for name in ("per_request", "metrics", "log"))
+
+
+def _missing(run: Run, found: Speculation | None, counted: bool) -> Iterator[Doubt]:
+    server, ok = run.header.server, ok_records(run)
+    seen = [steps for steps in (event_steps(record, server) for record in ok) if steps]
+    joined = any(steps.tokens > steps.steps for steps in seen)
+    if counted or joined or not ok:
+        return
+    if seen:
+        yield Doubt(
+            "spec_arm_does_not",
+            "invalid",
+            f"{server.name} was asked to speculate but does not: every event has one token and the "
+            "server counts no verify step; look for the draft model in its log",
+        )
+    elif found is None or not server.speculative:
+        yield Doubt(
+            "speculation_unproven",
+            "doubtful",
+            f"{server.name} was asked to speculate and nothing shows that it did: it counts no "
+            "verify step and its answers are too short or uncounted; use longer answers",
+        )
+
+
+def _sources(run: Run, summary: Summary) -> Iterator[Doubt]:
+    found = summary.speculation
+    if found is None or not found.accept_length:
+        return
+    known = {name: v for name, v in found.accept_length_sources.items() if v is not None}
+    others = [value for name, value in known.items() if name != "client_events"]
+    if others and known.get("client_events", 0.0) >= min(others):
+        del known["client_events"]  # joined events hide steps, never invent them
+    if not known:
+        return
+    low, high = min(known.values()), max(known.values())
+    # Sources differ by one step a request: in the prefill's token and in a last block cut short.
+    steps = (summary.output_tokens or 0) / found.accept_length
+    slack = summary.requests.ok / steps if steps and run.records else 0.0
+    if high > low * (1 + SOURCES_DIFFER + slack):
+        said = ", ".join(f"{name} {value:.2f}" for name, value in known.items())
+        yield Doubt(
+            "accept_sources_disagree",
+            "doubtful",
+            f"the sources of the accept length disagree ({said}): look for other users of the "
+            "server, or counters that cover more than this run",
+        )
+
+
+def _cache(run: Run) -> Iterator[Doubt]:
+    share = _cached_share(run)
+    if share is not None and share > CACHED_SHARE:
+        yield Doubt(
+            "prefix_cache_hits",
+            "doubtful",
+            f"{share:.1%} of the input tokens came from the prefix cache, so TTFT is better than "
+            "for new prompts: flush the cache or turn it off",
+        )
+    measured = {request.prompt_sha256 for request in run.header.plan.requests}
+    if any(request.prompt_sha256 in measured for request in run.header.plan.warmup):
+        unharmed = share is not None and share <= CACHED_SHARE
+        yield Doubt(
+            "shared_warmup",
+            "note" if unharmed else "doubtful",
+            "a warm-up prompt is measured too and may come from the prefix cache"
+            + (", but hardly any input token did" if unharmed else ": warm up with other prompts"),
+        )
+
+
+def _cached_share(run: Run) -> float | None:
+    """Cached over all input tokens: by the requests' own counts, else by the server's."""
+    told = [
+        (record.cached_tokens, record.input_tokens)
+        for record in ok_records(run)
+        if record.cached_tokens is not None and record.input_tokens
+    ]
+    if told:
+        return sum(cached for cached, _ in told) / sum(total for _, total in told)
+    for hits, queries in _CACHE_COUNTERS:
+        cached, total = grown(run.header.server, hits), grown(run.header.server, queries)
+        if cached is not None and total:
+            return cached / total
+    return None
+
+
+def _capped(summary: Summary) -> Iterator[Doubt]:
+    held = summary.concurrency
+    if held.mean is None or held.decoding_mean is None or held.mean < CROWD:
+        return
+    if held.decoding_mean < DECODING_SHARE * held.mean:
+        yield Doubt(
+            "capped_server",
+            "doubtful",
+            f"of {held.mean:.1f} requests in flight only {held.decoding_mean:.1f} were decoding, "
+            "so TTFT is mostly waiting: raise the server's cap (SGLang --max-running-requests, 48 "
+            "with EAGLE; vLLM --max-num-seqs) or send less",
+        )

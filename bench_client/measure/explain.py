@@ -1,0 +1,53 @@
+"""Why speculation pays or does not. Formulas: docs/method.md, "Step time and break-even"."""
+
+from bench_client.measure.figures import Explanation, Speculation
+
+MEASURED_APART = 0.05
+
+
+def explain(
+    base_step_ms: float | None, speculation: Speculation | None, measured: float | None
+) -> Explanation | None:
+    """Of a speculating arm against a plain one; null where a step or an accept length is unknown.
+
+    `measured` is the ratio of the arms' decode rates.
+    """
+    if not base_step_ms or speculation is None:
+        return None
+    step_ms, length = speculation.step_ms, speculation.accept_length
+    if not step_ms or not length:
+        return None
+    cost = step_ms / base_step_ms
+    return Explanation(
+        base_step_ms=base_step_ms,
+        step_ms=step_ms,
+        cost=cost,
+        accept_length=length,
+        breakeven_accept_length=cost,
+        predicted_speedup=length / cost,
+        measured_speedup=measured,
+        sentence=_sentence(cost, speculation, measured),
+    )
+
+
+def _sentence(cost: float, speculation: Speculation, measured: float | None) -> str:
+    length = speculation.accept_length or 0.0
+    speedup = length / cost
+    begin = f"each verify step costs {cost:.2f} plain steps and yields {length:.2f} tokens: "
+    if speedup >= 1:
+        end = f"{speedup:.2f} times faster; below {cost:.2f} tokens a step it would be slower"
+    else:
+        end = f"{speedup:.2f} times as fast; it would take {cost:.2f} tokens a step to pay"
+    if measured is not None and abs(measured / speedup - 1) > MEASURED_APART:
+        end += f" (measured: {measured:.2f} times)"
+    return begin + end + _languages(cost, speedup, speculation.by_language)
+
+
+def _languages(cost: float, speedup: float, by_language: dict[str, float]) -> str:
+    """The languages that fall on the other side of break-even than the whole."""
+    apart = [
+        f"in {language} it yields {length:.2f} and is {length / cost:.2f} times as fast"
+        for language, length in by_language.items()
+        if (length / cost >= 1) != (speedup >= 1)
+    ]
+    return f"; but {', '.join(apart)}" if apart else ""

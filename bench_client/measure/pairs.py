@@ -1,0 +1,76 @@
+"""Prompts that two runs share, one by one. See docs/method.md, "Pairing"."""
+
+import math
+from collections.abc import Sequence
+
+from bench_client.measure.figures import PairRow
+from bench_client.measure.speculation import languages, request_steps
+from bench_client.measure.summary import run_speculation
+from bench_client.measure.timeline import ok_records, request_figures
+from bench_client.records import RequestRecord, Run
+
+ByPrompt = dict[str, list[RequestRecord]]
+
+
+def by_prompt(run: Run) -> ByPrompt:
+    """The answers by prompt hash."""
+    found: ByPrompt = {}
+    for record in ok_records(run):
+        found.setdefault(record.prompt_sha256, []).append(record)
+    return found
+
+
+def pair_rows(baseline: Run, other: Run) -> tuple[PairRow, ...]:
+    """One row for each prompt that both runs answered, its repeats averaged."""
+    mine, theirs = by_prompt(baseline), by_prompt(other)
+    names = {each.prompt_index: each.prompt_id for each in baseline.header.plan.requests}
+    spoken = languages(baseline)
+    speculates = run_speculation(other) is not None
+    rows = []
+    for prompt, records in mine.items():
+        if prompt not in theirs:
+            continue
+        index = records[0].prompt_index
+        before, after = _decode_rate(records), _decode_rate(theirs[prompt])
+        rows.append(
+            PairRow(
+                prompt_index=index,
+                prompt_id=names.get(index),
+                language=spoken.get(index),
+                baseline_tps_decode=before,
+                other_tps_decode=after,
+                speedup=after / before if before and after else None,
+                accept_length=_accept_length(theirs[prompt], other) if speculates else None,
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: row.prompt_index))
+
+
+def _decode_rate(records: Sequence[RequestRecord]) -> float | None:
+    rates = [request_figures(record).tps_decode for record in records]
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _accept_length(records: Sequence[RequestRecord], run: Run) -> float | None:
+    parts = [request_steps(record, run.header.server) for record in records]
+    known = [part for part in parts if part]
+    steps = sum(part.steps for part in known)
+    return sum(part.tokens for part in known) / steps if steps else None
+
+
+def log_ratios(baseline: Run, other: Run) -> list[list[float]]:
+    """Logarithms of the decode rates' ratio, by prompt and then by repeat."""
+    mine, theirs = by_prompt(baseline), by_prompt(other)
+    found = []
+    for prompt in mine.keys() & theirs.keys():
+        before, after = _rates(mine[prompt]), _rates(theirs[prompt])
+        ratios = [math.log(after[repeat] / before[repeat]) for repeat in before if repeat in after]
+        if ratios:
+            found.append(ratios)
+    return found
+
+
+def _rates(records: Sequence[RequestRecord]) -> dict[int, float]:
+    rates = {record.repeat: request_figures(record).tps_decode for record in records}
+    return {repeat: rate for repeat, rate in rates.items() if rate}

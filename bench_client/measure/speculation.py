@@ -1,0 +1,211 @@
+"""Accept length by source, and the time of a verify step.
+
+Formulas: docs/method.md, "Accept length" and "Step time and break-even".
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from bench_client.measure.figures import Speculation
+from bench_client.measure.timeline import decode_tokens, ok_records, request_figures
+from bench_client.records import RequestRecord, Run, Server
+
+# Best scoped first: exactly these requests, exactly this window, a bound, whole log lines.
+SOURCES = ("per_request", "metrics", "client_events", "log")
+
+_VLLM_DRAFTS = "vllm:spec_decode_num_drafts_total"
+_VLLM_ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
+_VLLM_POSITION = 'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{}"}}'
+_SGLANG_TOKENS = "sglang:generation_tokens_total"
+_SGLANG_VERIFIED = "sglang:spec_verify_calls_total"
+
+# Settings that bound one step's tokens, under the engines' names, drafts without the bonus token.
+_DEPTHS = ("num_speculative_tokens", "speculative_num_steps", "num_steps", "spec_steps")
+_DRAFTS = ("speculative_num_draft_tokens", "num_draft_tokens", "spec_draft_tokens")
+
+
+class Steps(NamedTuple):
+    """Tokens and the verify steps that they came out of."""
+
+    tokens: float
+    steps: float
+
+    @property
+    def accept_length(self) -> float:
+        """Tokens a step."""
+        return self.tokens / self.steps
+
+
+def speculation(run: Run, log_accept_length: float | None = None) -> Speculation | None:
+    """What speculation did in this run; null for an arm that does not speculate.
+
+    Joined events alone are no evidence of speculation: a plain server's detokenizer joins them too.
+    """
+    server, ok = run.header.server, ok_records(run)
+    found = {
+        "per_request": _total(map(reported_steps, ok)),
+        "metrics": counted_steps(server),
+        "client_events": _total(event_steps(record, server) for record in ok),
+    }
+    lengths = {name: steps.accept_length if steps else None for name, steps in found.items()}
+    lengths["log"] = log_accept_length
+    if not _speculates(server, lengths):
+        return None
+    source = next((name for name in SOURCES if lengths[name] is not None), None)
+    length = lengths[source] if source else None
+    steps = found.get(source) if source else None
+    return Speculation(
+        accept_length=length,
+        accept_length_sources={name: lengths[name] for name in SOURCES},
+        accept_length_source=source,
+        verify_steps=round(steps.steps) if steps else None,
+        step_ms=_step_ms(run, source, length),
+        per_position=_per_position(ok, server),
+        by_language=_by_language(run, by_events=source != "per_request"),
+    )
+
+
+def _total(parts: Iterable[Steps | None]) -> Steps | None:
+    known = [part for part in parts if part]
+    steps = sum(part.steps for part in known)
+    return Steps(sum(part.tokens for part in known), steps) if steps else None
+
+
+def reported_steps(record: RequestRecord) -> Steps | None:
+    """The server's own count for one request."""
+    accept = record.accept
+    if accept is None or not accept.verify_steps:
+        return None
+    if accept.tokens is not None:
+        return Steps(accept.tokens, accept.verify_steps)
+    if record.output_tokens is None:
+        return None
+    return Steps(max(record.output_tokens - 1, 0), accept.verify_steps)
+
+
+def event_steps(record: RequestRecord, server: Server) -> Steps | None:
+    """What the client saw: each event with tokens after the first one is a step, at least.
+
+    An event of more tokens than one step can yield counts as the fewest steps that yield them.
+    """
+    later = record.events.tokens[1:]
+    counts = [count for count in later if count]
+    if not counts or None in later:
+        return None
+    most = _most_per_step(record, server)
+    return Steps(sum(counts), sum(-(-count // most) if most else 1 for count in counts))
+
+
+def _most_per_step(record: RequestRecord, server: Server) -> int | None:
+    if record.accept and record.accept.histogram:
+        return len(record.accept.histogram)
+    settings = server.speculative or server.speculative_asked or {}
+    for name in (*_DEPTHS, *_DRAFTS):
+        drafts = settings.get(name)
+        if isinstance(drafts, int) and drafts > 0:
+            return drafts + 1
+    return None
+
+
+def counted_steps(server: Server) -> Steps | None:
+    """By the server's counters over the window; null where it has none or took no step."""
+    drafts, accepted = grown(server, _VLLM_DRAFTS), grown(server, _VLLM_ACCEPTED)
+    if drafts and accepted is not None:
+        return Steps(drafts + accepted, drafts)
+    tokens, verified = grown(server, _SGLANG_TOKENS), grown(server, _SGLANG_VERIFIED)
+    if tokens and verified:
+        return Steps(tokens, verified)
+    return None
+
+
+def grown(server: Server, name: str) -> float | None:
+    """A counter's growth over the window; one that is missing before it starts at 0."""
+    before, after = server.counters_before, server.counters_after
+    if before is None or after is None or name not in after:
+        return None
+    growth = after[name] - before.get(name, 0.0)
+    return growth if growth >= 0 else None
+
+
+def _speculates(server: Server, lengths: dict[str, float | None]) -> bool:
+    if server.speculative or any(lengths[name] for name in ("per_request", "metrics", "log")):
+        return True
+    return bool(server.speculative_asked) and (lengths["client_events"] or 0) > 1
+
+
+def _step_ms(run: Run, source: str | None, length: float | None) -> float | None:
+    """Decode time over the steps it took, after each answer's first token."""
+    server, ok = run.header.server, ok_records(run)
+    if source in ("per_request", "client_events"):
+        counts = [
+            reported_steps(record) if source == "per_request" else event_steps(record, server)
+            for record in ok
+        ]
+        pairs = [(record, steps) for record, steps in zip(ok, counts, strict=True) if steps]
+        steps = sum(part.steps for _, part in pairs)
+        return _decode_ms(record for record, _ in pairs) / steps if steps else None
+    timed = [record for record in ok if decode_tokens(record)]
+    counted = counted_steps(server) if source == "metrics" else None
+    if counted and len(timed) == len(run.records):
+        return _decode_ms(timed) / counted.steps
+    # Other requests' steps are in the count, or there is none: by this run's tokens instead.
+    tokens = sum(decode_tokens(record) or 0 for record in timed)
+    return _decode_ms(timed) * length / tokens if length and tokens else None
+
+
+def _decode_ms(records: Iterable[RequestRecord]) -> float:
+    return sum(request_figures(record).decode_ms or 0.0 for record in records)
+
+
+def plain_step_ms(run: Run) -> float | None:
+    """Decode time a token: the step of an arm that does not speculate."""
+    timed = [record for record in ok_records(run) if decode_tokens(record)]
+    tokens = sum(decode_tokens(record) or 0 for record in timed)
+    return _decode_ms(timed) / tokens if tokens else None
+
+
+def request_steps(record: RequestRecord, server: Server) -> Steps | None:
+    """One request's steps: the server's count, else the client's."""
+    return reported_steps(record) or event_steps(record, server)
+
+
+def request_step_ms(record: RequestRecord, server: Server, speculates: bool) -> float | None:
+    """Mean step time of one request; of an arm that does not speculate, of a token."""
+    steps = request_steps(record, server) if speculates else None
+    count = steps.steps if steps else decode_tokens(record)
+    decode_ms = request_figures(record).decode_ms
+    return decode_ms / count if count and decode_ms is not None else None
+
+
+def _per_position(ok: Sequence[RequestRecord], server: Server) -> tuple[float, ...]:
+    """Share of the steps that accepted the draft at each position."""
+    histograms = [record.accept.histogram for record in ok if record.accept]
+    totals = [sum(column) for column in zip_longest(*histograms, fillvalue=0)]
+    if sum(totals):
+        return tuple(sum(totals[j:]) / sum(totals) for j in range(1, len(totals)))
+    drafts, shares = grown(server, _VLLM_DRAFTS), list[float]()
+    while drafts:
+        accepted = grown(server, _VLLM_POSITION.format(len(shares)))
+        if accepted is None:
+            break
+        shares.append(accepted / drafts)
+    return tuple(shares)
+
+
+def languages(run: Run) -> dict[int, str]:
+    """Language by prompt index, where the plan says."""
+    requests = run.header.plan.requests
+    return {each.prompt_index: each.language for each in requests if each.language}
+
+
+def _by_language(run: Run, by_events: bool) -> dict[str, float]:
+    spoken, server = languages(run), run.header.server
+    parts: dict[str, list[Steps | None]] = {}
+    for record in ok_records(run):
+        language = spoken.get(record.prompt_index)
+        if language:
+            steps = event_steps(record, server) if by_events else reported_steps(record)
+            parts.setdefault(language, []).append(steps)
+    totals = {language: _total(parts[language]) for language in sorted(parts)}
+    return {language: total.accept_length for language, total in totals.items() if total}

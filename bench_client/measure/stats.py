@@ -1,0 +1,128 @@
+"""Values to distributions and ratios. Formulas: docs/method.md, "Distributions" to "Ratios"."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bench_client.measure.figures import Ratio, Stat
+from bench_client.measure.intervals import (
+    FEWEST_UNITS,
+    FloatArray,
+    Units,
+    mean_interval,
+    ratio_interval,
+    t_quantile,
+)
+
+# The fewest values that put at least one beyond the percentile.
+PERCENTILE_NEEDS = {"p50": 1, "p90": 10, "p95": 20, "p99": 100}
+POWER = 0.80
+
+
+def describe(
+    values: Sequence[float] | FloatArray, seed: int = 0, units: Units | None = None
+) -> Stat:
+    """The distribution of `values`; `units` are what the interval resamples, else each value."""
+    array = np.asarray(values, dtype=np.float64)
+    n = len(array)
+    if not n:
+        return Stat(n=0)
+    percentiles = {
+        name: float(np.percentile(array, int(name[1:]))) if n >= needs else None
+        for name, needs in PERCENTILE_NEEDS.items()
+    }
+    return Stat(
+        n=n,
+        mean=float(array.mean()),
+        sd=float(array.std(ddof=1)) if n > 1 else None,
+        ci95=mean_interval(units or Units.single(array), seed),
+        min=float(array.min()),
+        max=float(array.max()),
+        **percentiles,
+    )
+
+
+def across_repeats(by_repeat: Mapping[int, Sequence[float]], seed: int = 0) -> Stat:
+    """The distribution of the repeats' means: here the run is the unit, not the prompt."""
+    means = [float(np.mean(by_repeat[repeat])) for repeat in sorted(by_repeat) if by_repeat[repeat]]
+    return describe(means, seed)
+
+
+def paired_ratio(
+    baseline: Sequence[float] | Units,
+    other: Sequence[float] | Units,
+    figure: str = "",
+    seed: int = 0,
+) -> Ratio:
+    """Ratio of means of two series of the same prompts in the same order.
+
+    Raises:
+        ValueError: the series differ in length.
+    """
+    below, above = _units(baseline), _units(other)
+    if below.n != above.n:
+        raise ValueError(f"{below.n} baseline values cannot be paired with {above.n}")
+    return _ratio(below, above, True, figure, seed)
+
+
+def unpaired_ratio(
+    baseline: Sequence[float] | Units,
+    other: Sequence[float] | Units,
+    figure: str = "",
+    seed: int = 0,
+) -> Ratio:
+    """Ratio of means of two independent series."""
+    return _ratio(_units(baseline), _units(other), False, figure, seed)
+
+
+def _units(values: Sequence[float] | Units) -> Units:
+    return values if isinstance(values, Units) else Units.single(values)
+
+
+def _ratio(baseline: Units, other: Units, paired: bool, figure: str, seed: int) -> Ratio:
+    means = [units.mean if units.n else None for units in (baseline, other)]
+    known = all(mean is not None and mean > 0 for mean in means)
+    found = ratio_interval(baseline, other, paired, seed) if known else None
+    return Ratio(
+        figure=figure,
+        ratio=other.mean / baseline.mean if known else None,
+        ci95=found[0] if found else None,
+        paired=paired,
+        n=(baseline.n, other.n),
+        baseline_mean=means[0],
+        other_mean=means[1],
+        mdd=detectable(found[1].error, found[1].freedom) if found else None,
+    )
+
+
+def detectable(log_error: float, freedom: float) -> float:
+    """The smallest relative difference seen with 80% power by a two-sided test at 5%."""
+    if not log_error:
+        return 0.0
+    return math.expm1(_two_sided(freedom) * log_error)
+
+
+def _two_sided(freedom: float) -> float:
+    return t_quantile(freedom, 0.975) + t_quantile(freedom, POWER)
+
+
+def recommended_repeats(log_ratios: Sequence[Sequence[float]], target: float = 0.02) -> int | None:
+    """How many repeats a paired comparison needs to tell a difference of `target`.
+
+    `log_ratios` holds each prompt's ln(other / baseline), one for each repeat. With a single
+    repeat all spread is put down to chance. Null: no number of repeats will do, since prompts
+    gain differently (more prompts will), or there are fewer than 3 prompts.
+    """
+    n = len(log_ratios)
+    if n < FEWEST_UNITS:
+        return None
+    budget = n * (math.log1p(target) / _two_sided(n - 1)) ** 2  # variance that a prompt may have
+    of_means = float(np.var([np.mean(prompt) for prompt in log_ratios], ddof=1))
+    several = [prompt for prompt in log_ratios if len(prompt) > 1]
+    if not several:
+        return max(1, math.ceil(of_means / budget))
+    within = float(np.mean([np.var(prompt, ddof=1) for prompt in several]))
+    repeats = float(np.mean([len(prompt) for prompt in log_ratios]))
+    between = max(of_means - within / repeats, 0.0)
+    return None if between >= budget else max(1, math.ceil(within / (budget - between)))

@@ -1,0 +1,83 @@
+"""Doubts about a run as a whole: each provoked, and left alone."""
+
+from typing import Any
+
+import pytest
+
+from bench_client.measure.summary import summarize
+from bench_client.records import Run
+
+from .doubting import doubts, good, severity
+from .runs import answer, failed, imported, run
+
+
+def test_a_good_run_is_valid() -> None:
+    found = summarize(run(good()))
+    assert [doubt.code for doubt in found.doubts] == ["unsupported_percentile"]
+    assert found.verdict == "valid"
+
+
+def test_failed_requests_come_first() -> None:
+    found = summarize(run([*good(), failed(10, "reset"), failed(11, "stall", reopened=True)]))
+    assert found.verdict == "invalid"
+    assert found.doubts[0].code == "failed_requests"
+    assert found.doubts[0].message.startswith("2 of 12 requests failed (reset 1, stall 1)")
+
+
+def test_empty_run() -> None:
+    found = doubts(run([]))
+    assert found["empty_run"].severity == "invalid"
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("ended", "missing", "expected"),
+    [
+        ("interrupted", 0, "doubtful"),
+        ("aborted", 0, "invalid"),
+        (None, 3, "doubtful"),
+        (None, 0, None),
+        ("complete", 3, None),
+    ],
+)
+def test_interrupted(ended: Any, missing: int, expected: str | None) -> None:
+    records = good()
+    whole = run(records, ended=ended)
+    whole = Run(header=whole.header, records=whole.records[: len(records) - missing])
+    assert severity(whole, "interrupted") == expected
+
+
+def test_short_run() -> None:
+    assert severity(run(good()[:4]), "short_run") == "doubtful"
+    assert severity(run([answer(i, sent=500 * i) for i in range(10)]), "short_run") == "doubtful"
+    assert severity(run(good()), "short_run") is None
+    assert severity(imported({"tps_decode": (1.0, 2.0, 3.0, 4.0, 5.0)}), "short_run") is None
+
+
+def test_unsupported_percentile() -> None:
+    assert "cannot support p95, p99" in doubts(run(good()))["unsupported_percentile"].message
+    many = [answer(i, gaps=(50, 50), sent=200 * i) for i in range(100)]
+    assert severity(run(many), "unsupported_percentile") is None
+
+
+def test_unknown_token_counts() -> None:
+    records = [*good()[1:], answer(0, gaps=(20,), tokens=(1, None), sent=20000)]
+    assert severity(run(records), "unknown_token_counts") == "doubtful"
+    assert severity(run(good(output_tokens=None)), "unknown_token_counts") == "doubtful"
+
+
+def test_estimated_token_counts() -> None:
+    spread = run(good(token_count_source="final_usage"))
+    assert severity(spread, "estimated_token_counts") == "note"
+    assert severity(spread, "unknown_token_counts") is None
+    assert severity(run(good(token_count_source="usage_delta")), "estimated_token_counts") is None
+
+
+@pytest.mark.parametrize(("slower", "expected"), [(1.01, None), (1.05, "note"), (1.2, "doubtful")])
+def test_repeats_differ(slower: float, expected: str | None) -> None:
+    records = [
+        answer(i, gaps=(20 * (slower if repeat else 1),) * 50, repeat=repeat, sent=2000 * i)
+        for repeat in range(2)
+        for i in range(5)
+    ]
+    assert severity(run(records), "repeats_differ") == expected

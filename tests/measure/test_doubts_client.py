@@ -1,0 +1,92 @@
+"""Doubts about the measuring side: each provoked, and left alone."""
+
+from typing import Any
+
+import pytest
+
+from bench_client.records import Calibration, Clock, Events, Load
+
+from .doubting import doubts, good, severity
+from .runs import imported, run
+
+
+def test_clock_step() -> None:
+    stepped = {"clock": Clock(step_ns=-3_000_000, checks=9)}
+    assert severity(run(good(), client=stepped), "clock_step") == "doubtful"
+    assert (
+        severity(run(good(), client={"clock": Clock(step_ns=5000, checks=9)}), "clock_step") is None
+    )
+
+
+def test_merged_events() -> None:
+    assert severity(run(good(reads=45)), "merged_events") == "doubtful"
+    assert severity(run(good(reads=50)), "merged_events") is None  # 51 events
+
+
+def test_core_saturated() -> None:
+    assert severity(run(good(), client={"cpu_s": 14.0}), "core_saturated") == "doubtful"
+    assert severity(run(good(), client={"cpu_s": 14.0, "workers": 2}), "core_saturated") is None
+    assert severity(run(good(), client={"cpu_s": 1.0}), "core_saturated") is None
+
+
+@pytest.mark.parametrize(
+    ("stamps", "kind", "lag_ms", "expected"),
+    [
+        ("kernel", "closed", 80, "note"),
+        ("kernel", "open", 80, "doubtful"),
+        ("user", "closed", 80, "doubtful"),
+        ("user", "open", 2, None),
+    ],
+)
+def test_loop_lag(stamps: str, kind: Any, lag_ms: float, expected: str | None) -> None:
+    client = {"stamp_source": stamps, "loop_lag_ms_max": lag_ms}
+    load = {"load": Load(kind=kind, request_rate=1.0)}
+    whole = run(good(), client=client, plan=load, duration_ns=16 * 10**9)
+    assert severity(whole, "loop_lag") == expected
+
+
+def test_busy_machine() -> None:
+    rows = tuple({"client": {"machine_cpu_percent": percent}} for percent in (99.0, 97.0))
+    assert severity(run(good(), telemetry=rows), "busy_machine") == "doubtful"
+    calm = ({"client": {"machine_cpu_percent": 12.0}}, {"gpu": {"power_w": 99.0}})
+    assert severity(run(good(), telemetry=calm), "busy_machine") is None
+
+
+def test_reopened_connections() -> None:
+    assert severity(run(good(reopened=True)), "reopened_connections") == "note"
+    assert severity(run(good()), "reopened_connections") is None
+
+
+def test_user_stamps() -> None:
+    assert severity(run(good(stamps="user")), "user_stamps") == "note"
+    assert severity(imported(records=good(stamps="user")), "user_stamps") is None
+
+
+@pytest.mark.parametrize(
+    ("ttft_ms", "gap_ms", "said"),
+    [
+        (5.1, 0.0, "measured TTFT (50.00 ms)"),
+        (-5.1, 0.0, "measured TTFT (50.00 ms)"),
+        (4.9, 1.9, None),
+        (0.0, 2.1, "measured p99 gap (20.00 ms)"),
+    ],
+)
+def test_calibration_error(ttft_ms: float, gap_ms: float, said: str | None) -> None:
+    calibration = Calibration(
+        streams=1,
+        events=1000,
+        events_per_s=50.0,
+        ttft_error_mean_ms=0.1,
+        ttft_error_p99_ms=ttft_ms,
+        gap_error_p99_ms=gap_ms,
+        gap_p99_difference_ms=0.0,
+        merged_events=0,
+    )
+    found = doubts(run(good(), client={"calibration": calibration})).get("calibration_error")
+    assert (found.severity if found else None) == ("doubtful" if said else None)
+    assert found is None or said is None or said in found.message
+
+
+def test_another_tools_run_has_no_client_of_ours() -> None:
+    found = doubts(imported(records=good(events=Events(), reads=0, stamps="user")))
+    assert set(found) <= {"unsupported_percentile"}

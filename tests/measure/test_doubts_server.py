@@ -1,0 +1,122 @@
+"""Doubts about the server: each provoked, and left alone."""
+
+from typing import Any
+
+import pytest
+
+from bench_client.records import Run
+
+from .doubting import good, joined, severity
+from .runs import answer, run, told
+
+DRAFTS = "vllm:spec_decode_num_drafts_total"
+ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
+ASKED = {"name": "arm", "argv": ("serve",), "speculative_asked": {"num_speculative_tokens": 3}}
+
+
+def test_prefix_cache_hits_by_request() -> None:
+    assert severity(run(good(cached_tokens=2)), "prefix_cache_hits") == "doubtful"
+    assert severity(run(good(cached_tokens=0)), "prefix_cache_hits") is None
+
+
+@pytest.mark.parametrize(
+    ("hits", "queries"),
+    [
+        ("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"),
+        ("sglang:cached_tokens_total", "sglang:prompt_tokens_total"),
+    ],
+)
+def test_prefix_cache_hits_by_counters(hits: str, queries: str) -> None:
+    def counting(cached: float) -> Run:
+        counters = {"counters_before": {hits: 5.0, queries: 100.0}}
+        after = {"counters_after": {hits: 5.0 + cached, queries: 1100.0}}
+        return run(good(), server={**counters, **after})
+
+    assert severity(counting(11), "prefix_cache_hits") == "doubtful"
+    assert severity(counting(9), "prefix_cache_hits") is None
+
+
+def test_shared_warmup() -> None:
+    planned = run(good()).header.plan.requests
+    assert severity(run(good(), plan={"warmup": planned[:1]}), "shared_warmup") == "doubtful"
+    unharmed = run(good(cached_tokens=0), plan={"warmup": planned[:1]})
+    assert severity(unharmed, "shared_warmup") == "note"
+    other = run([answer(99)]).header.plan.requests
+    assert severity(run(good(), plan={"warmup": other}), "shared_warmup") is None
+
+
+def counted(accepted: float, drafts: float = 1000.0) -> dict[str, Any]:
+    return {"counters_before": {}, "counters_after": {DRAFTS: drafts, ACCEPTED: accepted}}
+
+
+def test_accept_sources_disagree() -> None:
+    tokens = (1, *([2] * 100))
+
+    def measured(accepted: float, log: float | None = None) -> str | None:
+        whole = run(joined(tokens), server=counted(accepted))
+        return severity(whole, "accept_sources_disagree", log)
+
+    assert measured(1000) is None
+    assert measured(1000, log=2.2) == "doubtful"
+    assert measured(1000, log=2.05) is None
+    # The client can see fewer steps than there were, where events are joined, but never more.
+    assert measured(500) is None
+    assert measured(1200) == "doubtful"
+
+
+def test_short_answers_may_differ_by_a_step_each() -> None:
+    """SGLang counts the prefill's token: 7 tokens over 3 steps is 2.33, 6 over 3 is 2."""
+    counters = {
+        "counters_before": {},
+        "counters_after": {
+            "sglang:generation_tokens_total": 70.0,
+            "sglang:spec_verify_calls_total": 30.0,
+        },
+    }
+    whole = run(joined(accept=told(6, 3)), server=counters)
+    assert severity(whole, "accept_sources_disagree") is None
+
+
+def test_plain_arm_speculates() -> None:
+    launched = {"argv": ("serve",)}
+    assert severity(
+        run(joined(), server={**launched, **counted(1000)}), "plain_arm_speculates"
+    ) == ("invalid")
+    reported = run(good(), server={**launched, "speculative": {"method": "ngram"}})
+    assert severity(reported, "plain_arm_speculates") == "invalid"
+    assert severity(run(joined(accept=told(6, 3))), "plain_arm_speculates") is None  # found running
+    assert severity(run(joined(), server=launched), "plain_arm_speculates") is None
+
+
+def test_spec_arm_does_not() -> None:
+    assert severity(run(good(), server=ASKED), "spec_arm_does_not") == "invalid"
+    reported = {**ASKED, "speculative": {"method": "eagle3"}}
+    assert severity(run(good(), server=reported), "spec_arm_does_not") == "invalid"
+    assert severity(run(joined(), server=ASKED), "spec_arm_does_not") is None
+    # A head that is never right still takes verify steps.
+    useless = run(good(accept=told(50, 50)), server=ASKED)
+    assert severity(useless, "spec_arm_does_not") is None
+
+
+def test_speculation_unproven() -> None:
+    blind = run(joined((None,) * 4), server=ASKED)
+    assert severity(blind, "speculation_unproven") == "doubtful"
+    assert severity(run(joined(), server=ASKED), "speculation_unproven") is None
+
+
+def test_simulated() -> None:
+    assert severity(run(good(), server={"simulated": True}), "simulated") == "note"
+
+
+def test_capped_server() -> None:
+    def crowd(running: int) -> Run:
+        """Twenty at once; each batch of `running` waits for the one before."""
+        return run([answer(i, gaps=(500, 500), ttft=50 + 1000 * (i // running)) for i in range(20)])
+
+    assert severity(crowd(2), "capped_server") == "doubtful"
+    assert severity(crowd(20), "capped_server") is None
+
+
+def test_one_at_a_time_is_no_cap_however_long_the_prefill() -> None:
+    records = [answer(i, gaps=(10,) * 50, ttft=5000, sent=6000 * i) for i in range(12)]
+    assert severity(run(records), "capped_server") is None

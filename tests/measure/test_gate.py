@@ -1,0 +1,109 @@
+"""Gates: what parses, and when one passes, fails or cannot tell."""
+
+from typing import Any
+
+import pytest
+
+from bench_client.measure.figures import Comparison, Interval, Ratio
+from bench_client.measure.gate import GateError, evaluate, parse_gate
+
+
+def comparison(ci95: Interval | None, refused: str | None = None, **ratio: Any) -> Comparison:
+    found = {
+        "figure": "tps_decode",
+        "ratio": 0.96,
+        "ci95": ci95,
+        "paired": True,
+        "n": (11, 11),
+        "baseline_mean": 100.0,
+        "other_mean": 96.0,
+    }
+    return Comparison(
+        baseline="a",
+        other="b",
+        paired=True,
+        unpaired_reason=None,
+        refused=refused,
+        ratios={"tps_decode": Ratio(**{**found, **ratio})},
+        why=None,
+        lossless=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "figure", "operator", "bar"),
+    [
+        ("tps_decode >= -3%", "tps_decode", ">=", 0.97),
+        ("  ttft_ms<=+5.5 % ", "ttft_ms", "<=", 1.055),
+        ("accept_length > 1.2", "accept_length", ">", 1.2),
+        ("itl_ms < .9", "itl_ms", "<", 0.9),
+        ("tps_e2e >= 100%", "tps_e2e", ">=", 2.0),
+    ],
+)
+def test_what_parses(text: str, figure: str, operator: str, bar: float) -> None:
+    gate = parse_gate(text)
+    assert (gate.figure, gate.operator) == (figure, operator)
+    assert gate.bar == pytest.approx(bar)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is no gate: write FIGURE"),
+        ("tps_decode", "is no gate"),
+        ("tps_decode == 1", "is no gate"),
+        ("tps_decode >= fast", "is no gate"),
+        ("tps_decode >= -3% and more", "is no gate"),
+        ("tps_decode >= ٣", "is no gate"),
+        ("speed >= 1", "'speed' is no figure of a gate; these are: tps_decode, "),
+        ("tps_decode >= -3", "ratios are above 0; add % for a change"),
+        ("tps_decode >= -100%", "ratios are above 0"),
+    ],
+)
+def test_what_does_not(text: str, said: str) -> None:
+    with pytest.raises(GateError) as caught:
+        parse_gate(text)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "ci95", "outcome"),
+    [
+        ("tps_decode >= -3%", (0.98, 1.02), "pass"),
+        ("tps_decode >= -3%", (0.90, 0.96), "fail"),
+        ("tps_decode >= -3%", (0.95, 0.99), "cant_tell"),
+        ("tps_decode >= -3%", (0.90, 0.98), "cant_tell"),
+        ("tps_decode >= 1", (1.0, 1.0), "pass"),
+        ("tps_decode > 1", (1.0, 1.0), "fail"),
+        ("tps_decode <= 1", (1.0, 1.0), "pass"),
+        ("tps_decode < 1", (0.90, 0.99), "pass"),
+        ("tps_decode < 1", (1.01, 1.20), "fail"),
+        ("tps_decode <= 1.1", (1.05, 1.20), "cant_tell"),
+    ],
+)
+def test_the_interval_decides(text: str, ci95: Interval, outcome: str) -> None:
+    assert evaluate(parse_gate(text), comparison(ci95)).outcome == outcome
+
+
+def test_what_is_said() -> None:
+    gate = parse_gate("tps_decode >= -3%")
+    failed = evaluate(gate, comparison((0.94, 0.965)))
+    assert failed.sentence == "failed tps_decode >= -3%: -4.0%, 95% interval -6.0% to -3.5%"
+    straddling = evaluate(gate, comparison((0.94, 0.98)))
+    assert straddling.sentence.startswith("can't tell tps_decode >= -3%: -4.0%")
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "said"),
+    [
+        ("tps_decode >= 1", comparison(None), "0.960 without an interval"),
+        ("tps_decode >= 1", comparison(None, ratio=None), "not known of both runs"),
+        ("ttft_ms <= 1", comparison((1, 1)), "ttft_ms is not known of both runs"),
+        ("tps_decode >= 1", comparison((2, 3), refused="the models differ"), "the models differ"),
+    ],
+)
+def test_without_an_interval_it_cannot_tell(text: str, found: Comparison, said: str) -> None:
+    result = evaluate(parse_gate(text), found)
+    assert result.outcome == "cant_tell"
+    assert said in result.sentence

@@ -12,18 +12,19 @@ from bench_client.measure.comparability import differences, refusal, unpaired_re
 from bench_client.measure.explain import explain
 from bench_client.measure.figures import Comparison, Ratio
 from bench_client.measure.imported import printed, printed_count
-from bench_client.measure.intervals import FEWEST_UNITS, Units
+from bench_client.measure.intervals import FEWEST_UNITS, Interval95, Units
 from bench_client.measure.lossless import lossless
 from bench_client.measure.pairs import by_prompt, log_ratios, pair_rows
 from bench_client.measure.samples import Key, Sample, samples, unit_key
 from bench_client.measure.speculation import plain_step_ms
-from bench_client.measure.stats import paired_ratio, recommended_repeats, unpaired_ratio
+from bench_client.measure.stats import ratio_of, recommended_repeats
 from bench_client.measure.summary import run_speculation, throughput
 from bench_client.records import Run
 
 RATIOS = (
     "tps_decode",
     "tps_e2e",
+    "tps_e2e_pooled",
     "ttft_ms",
     "itl_ms",
     "chunk_gap_ms",
@@ -71,14 +72,16 @@ def _compared(found: Comparison, baseline: Run, other: Run) -> Comparison:
     spoke, spoken = run_speculation(baseline), run_speculation(other)
     below = samples(baseline, keys[0], spoke is not None)
     above = samples(other, keys[1], spoken is not None)
-    ratios = dict(_ratios(found.paired, below, above, baseline.header.plan.seed))
+    imported = bool(baseline.header.imported or other.header.imported)
+    how = Interval95(found.paired, baseline.header.plan.seed, widened=not imported)
+    ratios = dict(_ratios(below, above, how))
     ratios |= _ratios_of_aggregates(baseline, other, ratios)
     decode = ratios.get("tps_decode")
     base_step = None if spoke else (plain_step_ms(baseline) or _mean(below.get("step_ms")))
     return msgspec.structs.replace(
         found,
         ratios=ratios,
-        why=explain(base_step, spoken, decode.ratio if decode else None),
+        why=explain(base_step, spoken, _prompt_mean(above), decode.ratio if decode else None),
         lossless=lossless(baseline, other),
         rows=pair_rows(baseline, other) if found.paired else (),
         warnings=(
@@ -99,7 +102,7 @@ def _pair_key(baseline: Run, other: Run) -> Key:
     return lambda record: record.prompt_sha256
 
 
-def _ratios(paired: bool, below: Samples, above: Samples, seed: int) -> Iterator[tuple[str, Ratio]]:
+def _ratios(below: Samples, above: Samples, how: Interval95) -> Iterator[tuple[str, Ratio]]:
     """Of every figure that both runs have, value by value."""
     names = {name: (name, name) for name in RATIOS}
     rates = _lone_rate(below), _lone_rate(above)
@@ -111,10 +114,10 @@ def _ratios(paired: bool, below: Samples, above: Samples, seed: int) -> Iterator
             continue
         if not len(sides[0].values) or not len(sides[1].values):
             continue
-        if not paired:
-            yield figure, unpaired_ratio(sides[0].units(), sides[1].units(), figure, seed)
+        if not how.paired:
+            yield figure, ratio_of(sides[0].units(), sides[1].units(), figure, how)
         elif pairs := _pairs(sides[0], sides[1]):
-            yield figure, paired_ratio(*pairs, figure, seed)
+            yield figure, ratio_of(*pairs, figure, how)
 
 
 def _lone_rate(found: Samples) -> str | None:
@@ -132,6 +135,12 @@ def _pairs(below: Sample, above: Sample) -> tuple[Units, Units] | None:
     sides = (np.array([side[label] for label in common]) for side in (mine, theirs))
     before, after = (Units(side[:, 0], side[:, 1]) for side in sides)
     return before, after
+
+
+def _prompt_mean(found: Samples) -> float | None:
+    """Mean over requests of their own accept lengths, as a ratio of mean rates weighs them."""
+    own = found.get("accept_length")
+    return float(own.values.mean()) if own and len(own.values) else None
 
 
 def _mean(sample: Sample | None) -> float | None:

@@ -6,15 +6,20 @@ MEASURED_APART = 0.05
 
 
 def explain(
-    base_step_ms: float | None, speculation: Speculation | None, measured: float | None
+    base_step_ms: float | None,
+    speculation: Speculation | None,
+    prompt_mean: float | None,
+    measured: float | None,
 ) -> Explanation | None:
     """Of a speculating arm against a plain one; null where a step or an accept length is unknown.
 
-    `measured` is the ratio of the arms' decode rates.
+    `measured` is the ratio of the arms' mean decode rates, so the accept length beside it is the
+    mean over prompts (`prompt_mean`); the headline, all tokens over all steps, weighs a prompt by
+    its steps, and stands in where prompts have none of their own.
     """
     if not base_step_ms or speculation is None:
         return None
-    step_ms, length = speculation.step_ms, speculation.accept_length
+    step_ms, length = speculation.step_ms, prompt_mean or speculation.accept_length
     if not step_ms or not length:
         return None
     cost = step_ms / base_step_ms
@@ -26,12 +31,11 @@ def explain(
         breakeven_accept_length=cost,
         predicted_speedup=length / cost,
         measured_speedup=measured,
-        sentence=_sentence(cost, speculation, measured),
+        sentence=_sentence(cost, length, measured),
     )
 
 
-def _sentence(cost: float, speculation: Speculation, measured: float | None) -> str:
-    length = speculation.accept_length or 0.0
+def _sentence(cost: float, length: float, measured: float | None) -> str:
     speedup = length / cost
     begin = f"each verify step costs {cost:.2f} plain steps and yields {length:.2f} tokens: "
     if speedup >= 1:
@@ -40,14 +44,4 @@ def _sentence(cost: float, speculation: Speculation, measured: float | None) -> 
         end = f"{speedup:.2f} times as fast; it would take {cost:.2f} tokens a step to pay"
     if measured is not None and abs(measured / speedup - 1) > MEASURED_APART:
         end += f" (measured: {measured:.2f} times)"
-    return begin + end + _languages(cost, speedup, speculation.by_language)
-
-
-def _languages(cost: float, speedup: float, by_language: dict[str, float]) -> str:
-    """The languages that fall on the other side of break-even than the whole."""
-    apart = [
-        f"in {language} it yields {length:.2f} and is {length / cost:.2f} times as fast"
-        for language, length in by_language.items()
-        if (length / cost >= 1) != (speedup >= 1)
-    ]
-    return f"; but {', '.join(apart)}" if apart else ""
+    return begin + end

@@ -84,6 +84,18 @@ class Spread:
     freedom: float
 
 
+@dataclass(frozen=True)
+class Interval95:
+    """How a ratio's interval is made: of pairs or of two series, and as wide as Student's t.
+
+    Not widened it is the plain BCa bootstrap, by which other tools' published values are checked.
+    """
+
+    paired: bool
+    seed: int = 0
+    widened: bool = True
+
+
 def mean_interval(units: Units, seed: int) -> Interval | None:
     """95% interval of the mean; null under 3 units, (mean, mean) if all are equal."""
     if units.n < FEWEST_UNITS:
@@ -96,7 +108,7 @@ def mean_interval(units: Units, seed: int) -> Interval | None:
     def statistic(index: npt.NDArray[np.intp], axis: int = -1) -> FloatArray:
         return units.resampled_mean(index, axis)
 
-    found = _bootstrap(statistic, (units.n,), spread, seed)
+    found = _bootstrap(statistic, (units.n,), widened_level(spread), seed)
     half = t_quantile(spread.freedom, 0.975) * spread.error
     return found or (mean - half, mean + half)
 
@@ -115,13 +127,13 @@ def ratio_spread(baseline: Units, other: Units, paired: bool) -> Spread:
 
 
 def ratio_interval(
-    baseline: Units, other: Units, paired: bool, seed: int
+    baseline: Units, other: Units, how: Interval95
 ) -> tuple[Interval, Spread] | None:
     """95% interval of other's mean over baseline's; null under 3 units on either side."""
     if min(baseline.n, other.n) < FEWEST_UNITS:
         return None
     ratio = other.mean / baseline.mean
-    spread = ratio_spread(baseline, other, paired)
+    spread = ratio_spread(baseline, other, how.paired)
     if spread.error <= ROUNDING:
         return (ratio, ratio), spread
 
@@ -133,8 +145,10 @@ def ratio_interval(
     ) -> FloatArray:
         return other.resampled_mean(above, axis) / baseline.resampled_mean(below, axis)
 
-    sizes = (baseline.n,) if paired else (baseline.n, other.n)
-    found = _bootstrap(of_pairs if paired else of_both, sizes, spread, seed)
+    sizes = (baseline.n,) if how.paired else (baseline.n, other.n)
+    statistic = of_pairs if how.paired else of_both
+    level = widened_level(spread) if how.widened else 0.95
+    found = _bootstrap(statistic, sizes, level, how.seed)
     factor = math.exp(t_quantile(spread.freedom, 0.975) * spread.error)
     return found or (ratio / factor, ratio * factor), spread
 
@@ -149,12 +163,12 @@ def _spread(pulls: FloatArray) -> Spread:
 
 
 def _bootstrap(
-    statistic: Statistic, sizes: tuple[int, ...], spread: Spread, seed: int
+    statistic: Statistic, sizes: tuple[int, ...], level: float, seed: int
 ) -> Interval | None:
-    """BCa at the level that makes up for few units; null where it has no answer."""
+    """BCa at `level`; null where it has no answer."""
     if not all(size in BOOTSTRAP_UNITS for size in sizes):
         return None
-    return bca(statistic, sizes, widened_level(spread), seed)
+    return bca(statistic, sizes, level, seed)
 
 
 def bca(statistic: Statistic, sizes: tuple[int, ...], level: float, seed: int) -> Interval | None:

@@ -108,6 +108,7 @@ def _recorded(run: Run, key: Key, speculates: bool) -> dict[str, Sample]:
     found["step_ms"] = _known(
         [(key(each), request_step_ms(each, server, speculates)) for each in ok]
     )
+    found["tps_e2e_pooled"] = _pooled(measured, key)
     found["output_tokens"] = _known([(key(each), each.output_tokens) for each in ok])
     labels = [key(record) for record in ok]
     found["chunk_gap_ms"] = Sample.of_lists([chunk_gaps_ms(record) for record in ok], labels)
@@ -121,6 +122,18 @@ def _scalar(
     measured: Sequence[tuple[RequestRecord, RequestFigures]], key: Key, name: str
 ) -> Sample:
     return _known([(key(record), getattr(figures, name)) for record, figures in measured])
+
+
+def _pooled(measured: Sequence[tuple[RequestRecord, RequestFigures]], key: Key) -> Sample:
+    """Tokens over seconds, so that the mean is the whole work's rate: all tokens over all time."""
+    known = [
+        (key(record), record.output_tokens, figures.e2e_ms / 1e3)
+        for record, figures in measured
+        if record.output_tokens and figures.e2e_ms
+    ]
+    tokens = np.array([float(count) for _, count, _ in known])
+    seconds = np.array([second for _, _, second in known])
+    return Sample(tokens / seconds, tokens, seconds, tuple(label for label, _, _ in known))
 
 
 def _known(pairs: Sequence[tuple[Hashable, float | None]]) -> Sample:

@@ -9,6 +9,7 @@ from bench_client.measure.figures import Ratio, Stat
 from bench_client.measure.intervals import (
     FEWEST_UNITS,
     FloatArray,
+    Interval95,
     Units,
     mean_interval,
     ratio_interval,
@@ -63,7 +64,7 @@ def paired_ratio(
     below, above = _units(baseline), _units(other)
     if below.n != above.n:
         raise ValueError(f"{below.n} baseline values cannot be paired with {above.n}")
-    return _ratio(below, above, True, figure, seed)
+    return ratio_of(below, above, figure, Interval95(paired=True, seed=seed))
 
 
 def unpaired_ratio(
@@ -73,22 +74,24 @@ def unpaired_ratio(
     seed: int = 0,
 ) -> Ratio:
     """Ratio of means of two independent series."""
-    return _ratio(_units(baseline), _units(other), False, figure, seed)
+    how = Interval95(paired=False, seed=seed)
+    return ratio_of(_units(baseline), _units(other), figure, how)
 
 
 def _units(values: Sequence[float] | Units) -> Units:
     return values if isinstance(values, Units) else Units.single(values)
 
 
-def _ratio(baseline: Units, other: Units, paired: bool, figure: str, seed: int) -> Ratio:
+def ratio_of(baseline: Units, other: Units, figure: str, how: Interval95) -> Ratio:
+    """Ratio of means, with its interval and what it could have told from none."""
     means = [units.mean if units.n else None for units in (baseline, other)]
     known = all(mean is not None and mean > 0 for mean in means)
-    found = ratio_interval(baseline, other, paired, seed) if known else None
+    found = ratio_interval(baseline, other, how) if known else None
     return Ratio(
         figure=figure,
         ratio=other.mean / baseline.mean if known else None,
         ci95=found[0] if found else None,
-        paired=paired,
+        paired=how.paired,
         n=(baseline.n, other.n),
         baseline_mean=means[0],
         other_mean=means[1],

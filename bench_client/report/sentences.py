@@ -23,6 +23,7 @@ Line = tuple[str, str]
 SPEEDS = {
     "tps_decode": "decoding",
     "tps_e2e": "end to end",
+    "tps_e2e_pooled": "all the work",
     "tps": "decoding on one side, end to end on the other:",
 }
 LANGUAGES = {"en": "English", "zh": "Chinese"}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_client.measure import intervals
-from bench_client.measure.intervals import Units, bca, mean_interval, ratio_interval
+from bench_client.measure.intervals import Interval95, Units, bca, mean_interval, ratio_interval
 from bench_client.measure.stats import (
     across_repeats,
     describe,
@@ -219,7 +219,7 @@ def test_repeats_average_out_chance() -> None:
 def paired(rng: np.random.Generator) -> bool:
     baseline = rng.normal(44, 0.2, 11)
     other = 44 * 2.04 * (1 + rng.normal(0, 0.14, 11))
-    found = ratio_interval(Units.single(baseline), Units.single(other), True, 0)
+    found = ratio_interval(Units.single(baseline), Units.single(other), Interval95(paired=True))
     assert found is not None
     return found[0][0] <= 2.04 <= found[0][1]
 
@@ -227,7 +227,7 @@ def paired(rng: np.random.Generator) -> bool:
 def unpaired(rng: np.random.Generator) -> bool:
     baseline = 61.7 * (1 + rng.normal(0, 0.05, 11))
     other = 89.7 * (1 + rng.normal(0, 0.14, 10))
-    found = ratio_interval(Units.single(baseline), Units.single(other), False, 0)
+    found = ratio_interval(Units.single(baseline), Units.single(other), Interval95(paired=False))
     assert found is not None
     return found[0][0] <= 89.7 / 61.7 <= found[0][1]
 

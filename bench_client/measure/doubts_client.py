@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from bench_client.measure.figures import Doubt, Stat, Summary
+from bench_client.measure.figures import Doubt, Severity, Stat, Summary
 from bench_client.measure.timeline import ok_records
 from bench_client.records import Run
 
 CLOCK_STEP_MS = 1.0
 EVENTS_PER_READ = 1.05
 BUSY_CORE = 0.9
-BUSY_MACHINE_PERCENT = 90.0
+OTHER_LOAD_PERCENT = 20.0
 LOOP_LAG_MS = 20.0
 OWN_ERROR_SHARE = 0.1
 
@@ -59,7 +59,7 @@ def _core(run: Run, summary: Summary) -> Iterator[Doubt]:
     if share > BUSY_CORE:
         yield Doubt(
             "core_saturated",
-            "doubtful",
+            "invalid",
             f"the client used {share:.0%} of a core and may have held requests back: "
             "spread the load with --workers",
         )
@@ -72,21 +72,23 @@ def _lag(run: Run) -> Iterator[Doubt]:
         return
     # Kernel stamps do not wait for the loop; only the send times of an open loop do.
     harmless = client.stamp_source == "kernel" and run.header.plan.load.kind == "closed"
+    severe: Severity = "doubtful" if client.stamp_source == "kernel" else "invalid"
     yield Doubt(
         "loop_lag",
-        "note" if harmless else "doubtful",
+        "note" if harmless else severe,
         f"the client's event loop was up to {lag_ms:.0f} ms late"
-        + (", which kernel stamps do not show" if harmless else ": give it an idle core"),
+        + (", which kernel stamps do not show" if harmless else ": spread it with --workers"),
     )
 
 
 def _machine(summary: Summary) -> Iterator[Doubt]:
-    used = _at(summary.telemetry, "client", "machine_cpu_percent", "mean")
-    if used is not None and used > BUSY_MACHINE_PERCENT:
+    used = _at(summary.telemetry, "machine", "other_cpu_percent", "mean")
+    if used is not None and used > OTHER_LOAD_PERCENT:
         yield Doubt(
             "busy_machine",
             "doubtful",
-            f"the client's machine was {used:.0f}% busy on average: stop other work on it",
+            f"other programs kept {used:.0f}% of the machine busy on average: stop them and run "
+            "again",
         )
 
 

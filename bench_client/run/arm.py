@@ -1,5 +1,6 @@
 """One arm: launch (or find) the server, measure, tear down, and leave a results folder."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from bench_client.run.fold import write_reports
 from bench_client.run.options import Arm, Observer, RunOptions
 from bench_client.run.store import RunFolder, load_run
 from bench_client.run.target import Target, measure_target
+from bench_client.run.telemetry import sampling
 from bench_client.wire.endpoint import parse_endpoint
 from server_launchers.process import ServerProcess
 from server_launchers.shell import redacted
@@ -46,7 +48,8 @@ def run_arm(arm: Arm, plan: Plan, options: RunOptions, observer: Observer) -> Ar
         try:
             with _serving(arm, folder.path, observer) as process:
                 target = Target(header, plan, folder, process, arm.served_model_name)
-                header = measure_target(target, options, observer)
+                with sampling(folder.path / "telemetry.jsonl", _trees(process)):
+                    header = measure_target(target, options, observer)
                 folder.write_header(header)
             header = _calibrated(header, folder, options, observer)
             folder.write_header(header)
@@ -90,6 +93,12 @@ def _without_text(plan: Plan) -> Plan:
         return tuple(msgspec.structs.replace(request, messages=()) for request in requests)
 
     return msgspec.structs.replace(plan, requests=strip(plan.requests), warmup=strip(plan.warmup))
+
+
+def _trees(process: ServerProcess | None) -> dict[str, int]:
+    """What telemetry tells apart: our processes, and the server's where we launched it."""
+    ours = {"client": os.getpid()}
+    return ours if process is None else ours | {"server": process.pid}
 
 
 def _calibrated(

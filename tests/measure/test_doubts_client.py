@@ -24,7 +24,7 @@ def test_merged_events() -> None:
 
 
 def test_core_saturated() -> None:
-    assert severity(run(good(), client={"cpu_s": 14.0}), "core_saturated") == "doubtful"
+    assert severity(run(good(), client={"cpu_s": 14.0}), "core_saturated") == "invalid"
     assert severity(run(good(), client={"cpu_s": 14.0, "workers": 2}), "core_saturated") is None
     assert severity(run(good(), client={"cpu_s": 1.0}), "core_saturated") is None
 
@@ -34,7 +34,7 @@ def test_core_saturated() -> None:
     [
         ("kernel", "closed", 80, "note"),
         ("kernel", "open", 80, "doubtful"),
-        ("user", "closed", 80, "doubtful"),
+        ("user", "closed", 80, "invalid"),
         ("user", "open", 2, None),
     ],
 )
@@ -46,9 +46,9 @@ def test_loop_lag(stamps: str, kind: Any, lag_ms: float, expected: str | None) -
 
 
 def test_busy_machine() -> None:
-    rows = tuple({"client": {"machine_cpu_percent": percent}} for percent in (99.0, 97.0))
+    rows = tuple({"machine": {"other_cpu_percent": percent}} for percent in (19.0, 27.0))
     assert severity(run(good(), telemetry=rows), "busy_machine") == "doubtful"
-    calm = ({"client": {"machine_cpu_percent": 12.0}}, {"gpu": {"power_w": 99.0}})
+    calm = ({"machine": {"other_cpu_percent": 12.0}}, {"gpu": {"power_w": 99.0}})
     assert severity(run(good(), telemetry=calm), "busy_machine") is None
 
 

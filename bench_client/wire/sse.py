@@ -1,0 +1,87 @@
+"""Server-sent events: bytes in, data payloads out (WHATWG HTML, 9.2.6)."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class SseError(ValueError):
+    """The stream can't be read on: an event outgrew the bound."""
+
+
+class SseParser:
+    """Cuts an event stream into the data of its events, however the bytes were split.
+
+    Only `data` is kept: `event`, `id`, `retry` and comments carry nothing that is measured here.
+    """
+
+    def __init__(self, max_event_bytes: int = 64 << 20) -> None:
+        self._max_event_bytes = max_event_bytes
+        self._unfinished = bytearray()
+        self._at_start = True
+        self._after_cr = False
+        self._idle = False  # past the start and between events
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take the next bytes; return the data of every event that they complete, in order.
+
+        Raises SseError when an event is longer than `max_event_bytes`.
+        """
+        if (
+            self._idle
+            and data.find(b"\n") == len(data) - 2
+            and data.startswith(b"data: ")
+            and data.endswith(b"\n")
+            and b"\r" not in data
+            and len(data) <= self._max_event_bytes
+        ):
+            return [data[6:-2]]  # the usual read: one event of one line
+        blocks = self._complete_blocks(self._lf_only(data))
+        payloads = [
+            block[6:] if block.startswith(b"data: ") and b"\n" not in block else _payload(block)
+            for block in blocks
+        ]
+        return [payload for payload in payloads if payload is not None]
+
+    @property
+    def pending(self) -> bool:
+        """Whether an event has begun and not ended: at the end of a stream, the event is lost."""
+        lines = bytes(self._unfinished).removeprefix(_BOM).split(b"\n")
+        return any(line and not line.startswith(b":") for line in lines)
+
+    def _lf_only(self, data: bytes) -> bytes:
+        """The same lines, all ended by LF; the LF of a CRLF cut in two is dropped."""
+        if self._after_cr and data:
+            data = data.removeprefix(b"\n")
+            self._after_cr = False
+        if b"\r" in data:
+            self._after_cr = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return data
+
+    def _complete_blocks(self, data: bytes) -> list[bytes]:
+        """The blocks between blank lines, each byte looked at once however small the feeds."""
+        unfinished = self._unfinished
+        searched = max(len(unfinished) - 1, 0)
+        unfinished += data
+        end = unfinished.rfind(b"\n\n", searched)
+        blocks: list[bytes] = []
+        if end >= 0:
+            blocks = bytes(unfinished[:end]).split(b"\n\n")
+            del unfinished[: end + 2]
+            if self._at_start:
+                blocks[0] = blocks[0].removeprefix(_BOM)
+                self._at_start = False
+        self._idle = not (unfinished or self._at_start or self._after_cr)
+        if max([len(unfinished), *(len(block) + 2 for block in blocks)]) > self._max_event_bytes:
+            message = f"an event is longer than {self._max_event_bytes} bytes"
+            raise SseError(message)
+        return blocks
+
+
+def _payload(block: bytes) -> bytes | None:
+    """The data of one event: its data lines joined by LF. None: no data, nothing to dispatch."""
+    values = []
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            values.append(value.removeprefix(b" "))
+    return b"\n".join(values) if values else None

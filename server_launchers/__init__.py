@@ -1,0 +1,1 @@
+"""Start the servers under test: presets, command lines, process trees, and what went wrong."""

@@ -1,0 +1,61 @@
+"""From a preset's name to the command that starts it: presets, probe, engine."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Mapping
+
+from msgspec import structs
+
+from . import eagle, sglang, sim, transformers, vllm
+from .presets import Presets, SettingsError
+from .probe import Probed, find_python, probe
+from .settings import Engine, LaunchCommand, LaunchSettings, resolve
+
+COMMANDS: dict[Engine, Callable[[LaunchSettings], LaunchCommand]] = {
+    "eagle": eagle.command,
+    "sglang": sglang.command,
+    "sim": sim.command,
+    "transformers": transformers.command,
+    "vllm": vllm.command,
+}
+
+
+def command(settings: LaunchSettings) -> LaunchCommand:
+    """Settings -> command, by the engine's own file. Raises SettingsError."""
+    return COMMANDS[settings.engine](settings)
+
+
+def prepare(name: str, presets: Presets, overrides: Mapping[str, object]) -> LaunchCommand:
+    """The command for server `name` on this machine, after asking the engine's Python.
+
+    Takes seconds where the engine has not been asked before. Raises SettingsError, one line.
+    """
+    asked = resolve(name, presets, overrides)
+    command(asked)  # what cannot be run at all is refused before anything slow
+    if asked.engine == "sim":
+        return command(structs.replace(asked, engine_python=sys.executable))
+    python = find_python(asked.engine, asked.engine_python)
+    return _command_for(name, presets, overrides, probe(asked.engine, python))
+
+
+def prepare_elsewhere(
+    name: str, presets: Presets, overrides: Mapping[str, object]
+) -> LaunchCommand:
+    """As `prepare`, for printing: an engine that is missing here is taken to be its newest."""
+    with contextlib.suppress(SettingsError):
+        return prepare(name, presets, overrides)
+    return command(resolve(name, presets, overrides))
+
+
+def _command_for(
+    name: str, presets: Presets, overrides: Mapping[str, object], seen: Probed
+) -> LaunchCommand:
+    settings = resolve(name, presets, overrides, device=seen.device)
+    return command(
+        structs.replace(
+            settings,
+            engine_python=seen.python,
+            engine_version=seen.version,
+            engine_help=seen.help,
+        )
+    )

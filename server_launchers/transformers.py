@@ -1,0 +1,39 @@
+"""Hugging Face's own server, `transformers serve`: plain decoding."""
+
+from .flags import at_least, option
+from .presets import SettingsError
+from .settings import LaunchCommand, LaunchSettings
+from .urls import root
+
+
+def command(s: LaunchSettings) -> LaunchCommand:
+    """Settings -> `transformers serve`. It has no EAGLE (SettingsError) and no context length."""
+    if s.speculative:
+        raise SettingsError(
+            f"server {s.name}: transformers serve has no EAGLE3: use engine eagle"
+            " (--server transformers-eagle3)"
+        )
+    if not at_least(s.engine_version, (5,)):
+        raise SettingsError(
+            f"server {s.name}: transformers {s.engine_version} has an older `transformers serve`:"
+            " 5.0 or later is needed"
+        )
+    argv = [s.engine_python or "python3", "-m", "transformers.cli.transformers", "serve", s.model]
+    argv += ["--host", s.host, "--port", str(s.port)]
+    argv += option("--dtype", s.dtype)
+    argv += option("--default-seed", s.seed)
+    if (s.concurrency or 1) > 1:
+        argv += ["--continuous-batching"]  # without it requests run one after another
+    return LaunchCommand(
+        name=s.name,
+        engine="transformers",
+        argv=(*argv, *s.extra_args),
+        env=s.env,
+        url=root(s.host, s.port),
+        model=s.model,
+        draft_model=None,
+        served_model_name=s.model,  # it answers to no other name
+        engine_version=s.engine_version,
+        # /v1/models lists the download cache; the server listens only once the model is loaded.
+        ready_path="/health",
+    )

@@ -143,8 +143,8 @@ class Server(Struct, frozen=True, kw_only=True):
     """The server under test: as asked, and as it reports itself.
 
     `counters_before` and `counters_after` are its own counters at both ends of the measured
-    window; `log_window` the byte range of `log` that the window covers. `unmet` says, a line each,
-    where its own report is not what it was launched for.
+    window; `log_windows` the file and byte range of each log that it covers. `unmet` says, a line
+    each, where its own report is not what it was launched for.
     """
 
     name: str
@@ -159,7 +159,7 @@ class Server(Struct, frozen=True, kw_only=True):
     unmet: tuple[str, ...] = ()
     simulated: bool = False
     log: str | None = None
-    log_window: tuple[int, int] | None = None
+    log_windows: tuple[tuple[str, int, int], ...] = ()
     facts: dict[str, Any] = {}
     counters_before: dict[str, float] | None = None
     counters_after: dict[str, float] | None = None

@@ -16,8 +16,9 @@ from bench_client.cli.show import print_json, print_report
 from bench_client.measure.compare import compare
 from bench_client.records import Plan
 from bench_client.report.arms import make_report
-from bench_client.run.arm import ArmResult, run_arm
-from bench_client.run.options import Arm, RunOptions
+from bench_client.run.arm import ArmResult, ArmRun
+from bench_client.run.blocks import blocks
+from bench_client.run.options import Arm, Observer, RunOptions
 
 
 class Experiment(Struct, frozen=True, kw_only=True):
@@ -29,16 +30,39 @@ class Experiment(Struct, frozen=True, kw_only=True):
 
 
 def run_experiment(experiment: Experiment, *, quiet: bool, as_json: bool) -> int:
-    """Run every arm and report; the exit code."""
-    done: list[ArmResult] = []
-    with terminable():
-        for arm in experiment.arms:
-            observer = Silent() if quiet else ProgressLine(sys.stderr)
-            with observer:
-                result = run_arm(arm, experiment.plan, experiment.options, observer)
-            done.append(result)
-            if result.run.header.ended != "complete":
-                break
+    """Run every arm and report; the exit code.
+
+    What ends the experiment early, an error or a signal, is raised after what was measured before
+    it has been reported.
+    """
+    observer = Silent() if quiet else ProgressLine(sys.stderr)
+    begun: dict[int, ArmRun] = {}
+    failure: BaseException | None = None
+    with terminable(), observer:
+        try:
+            _measure(experiment, begun, observer)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (raised again below)
+            failure = error
+        done = [arm.finish() for arm in begun.values() if arm.measured]
+    if done:
+        _report(done, quiet=quiet, as_json=as_json)
+    if failure:
+        raise failure
+    return _exit_code(done)
+
+
+def _measure(experiment: Experiment, begun: dict[int, ArmRun], observer: Observer) -> None:
+    """Block by block, until all are done or one did not run to its end."""
+    plan, options = experiment.plan, experiment.options
+    for block in blocks(len(experiment.arms), plan.repeats):
+        if block.arm not in begun:
+            begun[block.arm] = ArmRun(experiment.arms[block.arm], plan, options, observer)
+        begun[block.arm].measure(block.repeats)
+        if not begun[block.arm].complete:
+            return
+
+
+def _report(done: list[ArmResult], *, quiet: bool, as_json: bool) -> None:
     report = make_report(
         [(result.run, result.summary) for result in done],
         [compare(done[0].run, other.run) for other in done[1:]],
@@ -49,7 +73,6 @@ def run_experiment(experiment: Experiment, *, quiet: bool, as_json: bool) -> int
         print_report(report)
         for result in done:
             click.echo(f"results: {result.folder}")
-    return _exit_code(done)
 
 
 def _exit_code(done: list[ArmResult]) -> int:

@@ -1,7 +1,7 @@
 """One arm: launch (or find) the server, measure, tear down, and leave a results folder."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ import bench_client
 from bench_client.measure.figures import Summary
 from bench_client.measure.timeline import concurrency
 from bench_client.records import FORMAT, Client, Plan, Run, RunHeader, Server
+from bench_client.run.blocks import joined, plan_of
 from bench_client.run.calibrate import calibrate, observed_load
 from bench_client.run.environment import describe_machine
 from bench_client.run.fold import write_reports
@@ -34,31 +35,74 @@ class ArmResult(Struct, frozen=True, kw_only=True):
     folder: Path
 
 
-def run_arm(arm: Arm, plan: Plan, options: RunOptions, observer: Observer) -> ArmResult:
-    """Run one arm to its report.
+class ArmRun:
+    """One arm's results folder, filled by one block of repeats or several."""
 
-    Raises:
-        LaunchError: the server could not be launched; the folder keeps its log.
-        ServerError: the server at the URL is not one, or lacks the model.
-        StoreError: results cannot be written; what was written stays.
-    """
-    with RunFolder.create(options.results, plan.scenario, arm.name) as folder:
-        header = _first_header(arm, plan, options)
-        folder.write_header(header)
+    def __init__(self, arm: Arm, plan: Plan, options: RunOptions, observer: Observer) -> None:
+        """Make the folder. StoreError where that is not possible."""
+        self._arm = arm
+        self._plan = plan
+        self._options = options
+        self._observer = observer
+        self._folder = RunFolder.create(options.results, plan.scenario, arm.name)
+        self._first = _first_header(arm, plan, options)
+        self._measured: RunHeader | None = None
+        self._launches = 0
+        self._folder.write_header(self._first)
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is anything to report."""
+        return self._measured is not None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every block so far ran to its end."""
+        return self._measured is not None and self._measured.ended == "complete"
+
+    def measure(self, repeats: Sequence[int]) -> None:
+        """Launch the server, measure these repeats, tear it down.
+
+        Raises:
+            LaunchError: the server could not be launched; the folder keeps its log.
+            ServerError: the server at the URL is not one, or lacks the model.
+            StoreError: results cannot be written; what was written stays.
+        """
+        self._launches += 1
+        log = "server.log" if self._launches == 1 else f"server-{self._launches}.log"
+        path = self._folder.path
         try:
-            with _serving(arm, folder.path, observer) as process:
-                target = Target(header, plan, folder, process, arm.served_model_name)
-                with sampling(folder.path / "telemetry.jsonl", _trees(process)):
-                    header = measure_target(target, options, observer)
-                folder.write_header(header)
-            header = _calibrated(header, folder, options, observer)
-            folder.write_header(header)
+            with _serving(self._arm, path / log, self._observer) as process:
+                target = Target(
+                    header=self._first,
+                    plan=plan_of(self._plan, repeats),
+                    folder=self._folder,
+                    process=process,
+                    model=self._arm.served_model_name,
+                    log_name=log,
+                    epoch_ns=self._measured.began_unix_ns if self._measured else None,
+                )
+                with sampling(path / "telemetry.jsonl", _trees(process)):
+                    header = measure_target(target, self._options, self._observer)
+                self._measured = joined(self._measured, header) if self._measured else header
+                self._folder.write_header(self._measured)
         except BaseException as error:
-            reason = str(error) or type(error).__name__
-            folder.write_header(msgspec.structs.replace(header, ended="aborted", note=reason))
+            self._abort(error)
             raise
-        run, summary = write_reports(folder)
-        return ArmResult(run=run, summary=summary, folder=folder.path)
+
+    def _abort(self, error: BaseException) -> None:
+        reason = str(error) or type(error).__name__
+        header = self._measured or self._first
+        self._folder.write_header(msgspec.structs.replace(header, ended="aborted", note=reason))
+
+    def finish(self) -> ArmResult:
+        """Calibrate, fold and report."""
+        if self._measured and self.complete and self._options.calibrate:
+            self._observer.phase("calibrating the client")
+            self._folder.write_header(_calibrated(self._measured, self._folder, self._options))
+        run, summary = write_reports(self._folder)
+        self._folder.close()
+        return ArmResult(run=run, summary=summary, folder=self._folder.path)
 
 
 def _first_header(arm: Arm, plan: Plan, options: RunOptions) -> RunHeader:
@@ -101,31 +145,23 @@ def _trees(process: ServerProcess | None) -> dict[str, int]:
     return ours if process is None else ours | {"server": process.pid}
 
 
-def _calibrated(
-    header: RunHeader, folder: RunFolder, options: RunOptions, observer: Observer
-) -> RunHeader:
+def _calibrated(header: RunHeader, folder: RunFolder, options: RunOptions) -> RunHeader:
     """The header with the client's own error at the load that the run really was."""
-    if not options.calibrate or header.ended != "complete":
-        return header
-    observer.phase("calibrating the client")
     records = load_run(folder.path).records
-    load = header.plan.load
-    streams = load.concurrency or concurrency(records, None).peak
-    found = calibrate(
-        observed_load(records, min(streams, len(records)), options.workers), options.transport
-    )
-    client = msgspec.structs.replace(header.client, calibration=found)
+    streams = header.plan.load.concurrency or concurrency(records, None).peak
+    load = observed_load(records, min(streams, len(records)), options.workers)
+    client = msgspec.structs.replace(header.client, calibration=calibrate(load, options.transport))
     return msgspec.structs.replace(header, client=client)
 
 
 @contextmanager
-def _serving(arm: Arm, folder: Path, observer: Observer) -> Iterator[ServerProcess | None]:
+def _serving(arm: Arm, log: Path, observer: Observer) -> Iterator[ServerProcess | None]:
     """The arm's server, up; torn down whatever happens. Null where it was running already."""
     if arm.command is None:
         yield None
         return
     observer.phase(f"launching {arm.name}")
-    process = ServerProcess.start(arm.command, folder / "server.log")
+    process = ServerProcess.start(arm.command, log)
     try:
         process.wait_ready()
         yield process

@@ -34,7 +34,14 @@ def measure_plan(
     model, dialect = target
     transport = _share(transport, workers)
     tasks = [
-        Task(worker=f"w{index}", plan=shard, transport=transport, model=model, dialect=dialect)
+        Task(
+            worker=f"w{index}",
+            plan=shard,
+            transport=transport,
+            model=model,
+            dialect=dialect,
+            epoch_ns=hooks.epoch_ns,
+        )
         for index, shard in enumerate(shards(plan, workers))
     ]
     return uvloop.run(_conduct(tasks, hooks))

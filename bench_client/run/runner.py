@@ -19,13 +19,24 @@ Sink = Callable[[RequestRecord], None]
 
 
 class Runner:
-    """Runs one plan once. `stop()` ends it early; what was measured so far is in the sink."""
+    """Runs one plan once. `stop()` ends it early; what was measured so far is in the sink.
 
-    def __init__(self, plan: Plan, transport: Transport, encode: Encode, sink: Sink) -> None:
+    Records count from `epoch_ns` (CLOCK_REALTIME), null: from the start of the clock.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        transport: Transport,
+        encode: Encode,
+        sink: Sink,
+        epoch_ns: int | None = None,
+    ) -> None:
         self._plan = plan
         self._transport = transport
         self._encode = encode
         self._sink = sink
+        self._epoch_ns = epoch_ns
         self._ready: dict[str, OutgoingRequest] = {}
         self._stopping = False
         self._stopped = asyncio.Event()
@@ -123,7 +134,7 @@ class Runner:
     def _read(self, request: PlannedRequest, scheduled_ns: int, raw: RawResponse) -> StreamResult:
         result = read_response(raw, self._plan.api)
         self._check_clock()
-        self._sink(make_record(request, scheduled_ns, raw, result, self.began_ns))
+        self._sink(make_record(request, scheduled_ns, raw, result, self._epoch_ns or self.began_ns))
         return result
 
     def _check_clock(self) -> None:

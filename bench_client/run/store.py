@@ -140,13 +140,16 @@ def _telemetry(path: Path) -> tuple[dict[str, object], ...]:
 
 
 def _log(path: Path, header: RunHeader) -> str | None:
-    if header.server.log is None or not _has(path, header.server.log):
+    server = header.server
+    if server.log is None or not _has(path, server.log):
         return None
-    data = (path / header.server.log).read_bytes()
-    if header.server.log_window:
-        begin, end = header.server.log_window
-        data = data[begin:end]
-    return data.decode("utf-8", errors="replace")
+    whole = (server.log, 0, None)
+    parts = [
+        (path / name).read_bytes()[begin:end]
+        for name, begin, end in server.log_windows or (whole,)
+        if _has(path, name)
+    ]
+    return b"\n".join(parts).decode("utf-8", errors="replace")
 
 
 def _has(path: Path, name: str) -> bool:

@@ -23,19 +23,24 @@ from server_launchers.process import ServerProcess
 
 @dataclass(slots=True)
 class Target:
-    """A server to measure, and where its results go. `header` is what is known so far."""
+    """A server to measure, and where its results go. `header` is what is known so far.
+
+    `epoch_ns` is when the run began, if this is not its first block: records count from there.
+    """
 
     header: RunHeader
     plan: Plan
     folder: RunFolder
     process: ServerProcess | None = None
     model: str | None = None
+    log_name: str = "server.log"
+    epoch_ns: int | None = None
     stamps: StampSource | None = None
 
     @property
     def log(self) -> Path:
         """Where a launched server writes."""
-        return self.folder.path / "server.log"
+        return self.folder.path / self.log_name
 
 
 class _Ends:
@@ -77,6 +82,7 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
             on_begin=begin,
             server_lost=target.process.exit_reason if target.process else lambda: None,
             on_interrupt=observer.interrupted,
+            epoch_ns=target.epoch_ns,
         )
         observer.phase("warming up")
         transport = options.transport_to(endpoint.url)
@@ -118,10 +124,9 @@ def _keeper(
 
     def keep(record: RequestRecord) -> None:
         target.stamps = record.stamps
-        target.folder.append(
-            trimmed(record, text=options.save_text, token_ids=greedy or options.save_text)
-        )
-        observer.record(record)
+        kept = trimmed(record, text=options.save_text, token_ids=greedy or options.save_text)
+        target.folder.append(kept)
+        observer.record(kept)
 
     return keep
 
@@ -132,7 +137,7 @@ def _finished(target: Target, server: Server, ends: _Ends, window: Window) -> Ru
     server = msgspec.structs.replace(
         server,
         ready_s=target.process.ready_s if target.process else None,
-        log_window=(begin, end) if server.log else None,
+        log_windows=((target.log_name, begin, end),) if server.log else (),
         counters_before=before,
         counters_after=after,
     )

@@ -25,13 +25,15 @@ class Hooks:
     """What the window tells its owner, and asks of it.
 
     `on_begin` is called when all is ready; it may name the instant (CLOCK_REALTIME, ns) at which
-    to start. `server_lost` names the reason once the server is dead.
+    to start. `server_lost` names the reason once the server is dead. Records count from
+    `epoch_ns`, null: from the start of the clock.
     """
 
     on_record: Callable[[RequestRecord], None]
     on_begin: Callable[[], int | None] = lambda: None
     server_lost: Callable[[], str | None] = lambda: None
     on_interrupt: Callable[[], None] = lambda: None
+    epoch_ns: int | None = None
 
 
 class Window(Struct, kw_only=True):
@@ -63,7 +65,7 @@ async def measure(
     try:
         warmup_failures = await _warm_up(plan, transport, encode)
         start_ns = hooks.on_begin()
-        runner = Runner(plan, transport, encode, hooks.on_record)
+        runner = Runner(plan, transport, encode, hooks.on_record, hooks.epoch_ns)
         window = await _run(runner, hooks, start_ns)
     finally:
         await transport.close()

@@ -28,6 +28,7 @@ class Task(Struct, frozen=True, kw_only=True):
     transport: TransportSpec
     model: str
     dialect: Dialect
+    epoch_ns: int | None = None
 
 
 class Report(Struct, kw_only=True, omit_defaults=True):
@@ -52,6 +53,7 @@ def work(task: Task, await_start: Callable[[], int], say: Callable[[Report], Non
         ),
         on_begin=on_begin,
         on_interrupt=lambda: say(Report(state="interrupted")),
+        epoch_ns=task.epoch_ns,
     )
     transport = make_transport(task.transport)
     try:

@@ -10,6 +10,7 @@ from bench_client.records import Run
 CLOCK_STEP_MS = 1.0
 EVENTS_PER_READ = 1.05
 BUSY_CORE = 0.9
+LONG_ENOUGH_S = 1.0  # in less, starting up is all that the CPU time tells of
 OTHER_LOAD_PERCENT = 20.0
 LOOP_LAG_MS = 20.0
 OWN_ERROR_SHARE = 0.1
@@ -53,7 +54,7 @@ def _merged(run: Run) -> Iterator[Doubt]:
 
 def _core(run: Run, summary: Summary) -> Iterator[Doubt]:
     client = run.header.client
-    if client.cpu_s is None or not summary.duration_s:
+    if client.cpu_s is None or (summary.duration_s or 0.0) < LONG_ENOUGH_S:
         return
     share = client.cpu_s / summary.duration_s / client.workers
     if share > BUSY_CORE:

@@ -185,9 +185,13 @@ def outcome(arm: Arm, baseline: Arm, found: Comparison) -> Iterator[Line]:
 
 
 def _speeds(baseline: str, found: Comparison) -> Iterator[str]:
-    for figure, what in SPEEDS.items():
-        ratio = found.ratios.get(figure)
+    known = {figure: ratio for figure, ratio in found.ratios.items() if ratio.ratio is not None}
+    # The whole run's throughput says how loaded the server was too: only where nothing else is.
+    said = [figure for figure in SPEEDS if figure in known] or ["output_tok_per_s"]
+    for figure in said:
+        ratio = known.get(figure)
         if ratio and ratio.ratio is not None:
+            what = SPEEDS.get(figure, "output throughput")
             yield f"{what} {_verdict(ratio, ratio.ratio, baseline)}"
 
 

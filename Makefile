@@ -28,7 +28,10 @@ lint: .venv/ready
 engines: .venv/ready
 	tests/engines/build_vllm.sh
 	tests/engines/build_sglang.sh
-	test -f $(RIG)/rig.json || .engines/vllm/bin/python -m tests.rig.pair $(RIG)
+	$(MAKE) $(RIG)/rig.json
+
+$(RIG)/rig.json: $(wildcard tests/rig/*.py)
+	.engines/vllm/bin/python -m tests.rig.pair $(RIG)
 
 .venv/ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -52,7 +52,7 @@ def _ratio(
     baseline: np.ndarray, other: np.ndarray, pairs: bool
 ) -> tuple[Interval | None, Interval | None]:
     below, above = Units.single(baseline), Units.single(other)
-    found = intervals.ratio_interval(below, above, pairs, 0)
+    found = intervals.ratio_interval(below, above, intervals.Interval95(paired=pairs))
     return (found[0] if found else None), _plain(below, above, pairs)
 
 

@@ -14,6 +14,9 @@ LONG_ENOUGH_S = 1.0  # in less, starting up is all that the CPU time tells of
 OTHER_LOAD_PERCENT = 20.0
 LOOP_LAG_MS = 20.0
 OWN_ERROR_SHARE = 0.1
+FEW_STREAMS = 4
+
+_APPLICATIONS = ("httpx", "openai")
 
 
 def client_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
@@ -25,6 +28,7 @@ def client_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
     yield from _machine(summary)
     yield from _reopened(run)
     yield from _stamps(run)
+    yield from _transport(run, summary)
     yield from _calibration(summary)
 
 
@@ -122,6 +126,20 @@ def _stamps(run: Run) -> Iterator[Doubt]:
             f"{user} of {len(ok)} answers were stamped in user space, so the client's own delays "
             "are in their latencies: plain HTTP on Linux gets kernel stamps",
         )
+
+
+def _transport(run: Run, summary: Summary) -> Iterator[Doubt]:
+    """A general client library is late by its own work, which grows with the streams at once."""
+    name, streams = run.header.client.transport, summary.concurrency.peak
+    if name not in _APPLICATIONS:
+        return
+    many = streams > FEW_STREAMS
+    yield Doubt(
+        "not_the_instrument",
+        "doubtful" if many else "note",
+        f"--transport {name} shows what an application sees, its client library's delays included"
+        + (f", which are large with {streams} streams: take --transport wire" if many else ""),
+    )
 
 
 def _calibration(summary: Summary) -> Iterator[Doubt]:

@@ -16,8 +16,11 @@ SOURCES = ("per_request", "metrics", "client_events", "log")
 
 _VLLM_DRAFTS = "vllm:spec_decode_num_drafts_total"
 _VLLM_ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
+_VLLM_TOKENS = "vllm:generation_tokens_total"
+_VLLM_REQUESTS = "vllm:request_success_total"
 _VLLM_POSITION = 'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{}"}}'
 _SGLANG_TOKENS = "sglang:generation_tokens_total"
+_SGLANG_REQUESTS = "sglang:num_requests_total"
 _SGLANG_VERIFIED = "sglang:spec_verify_calls_total"
 
 # Settings that bound one step's tokens, under the engines' names, drafts without the bonus token.
@@ -109,13 +112,20 @@ def _most_per_step(record: RequestRecord, server: Server) -> int | None:
 
 
 def counted_steps(server: Server) -> Steps | None:
-    """By the server's counters over the window; null where it has none or took no step."""
+    """By the server's counters over the window; null where it has none or took no step.
+
+    vLLM's accepted tokens include those of last blocks that max_tokens cut; the tokens generated,
+    less the one that each prefill yields, do not. EAGLE's first token comes out of a step too.
+    """
     drafts, accepted = grown(server, _VLLM_DRAFTS), grown(server, _VLLM_ACCEPTED)
+    tokens, requests = grown(server, _VLLM_TOKENS), grown(server, _VLLM_REQUESTS)
+    if drafts and tokens and requests and server.engine != "eagle":
+        return Steps(tokens - requests, drafts)
     if drafts and accepted is not None:
         return Steps(drafts + accepted, drafts)
     tokens, verified = grown(server, _SGLANG_TOKENS), grown(server, _SGLANG_VERIFIED)
     if tokens and verified:
-        return Steps(tokens, verified)
+        return Steps(tokens - (grown(server, _SGLANG_REQUESTS) or 0.0), verified)
     return None
 
 

@@ -84,6 +84,7 @@ def metrics(model: str, engine: Engine, log: EngineLog) -> bytes:
         ("num_requests_waiting", "gauge", waiting),
         ("prompt_tokens_total", "counter", counters.prompt_tokens),
         ("generation_tokens_total", "counter", counters.generation_tokens),
+        ("request_success_total", "counter", counters.finished_requests),
         ("prefix_cache_queries_total", "counter", queries),
         ("prefix_cache_hits_total", "counter", counters.cached_tokens),
     ]

@@ -7,7 +7,7 @@ import pytest
 from bench_client.records import Calibration, Clock, Events, Load
 
 from .doubting import doubts, good, severity
-from .runs import imported, run
+from .runs import answer, imported, run
 
 
 def test_clock_step() -> None:
@@ -60,6 +60,18 @@ def test_reopened_connections() -> None:
 def test_user_stamps() -> None:
     assert severity(run(good(stamps="user")), "user_stamps") == "note"
     assert severity(imported(records=good(stamps="user")), "user_stamps") is None
+
+
+@pytest.mark.parametrize(
+    ("transport", "streams", "expected"),
+    [("wire", 5, None), ("httpx", 1, "note"), ("openai", 4, "note"), ("httpx", 5, "doubtful")],
+)
+def test_not_the_instrument(transport: str, streams: int, expected: str | None) -> None:
+    records = [answer(i, gaps=(20,) * 50, sent=i) for i in range(streams)]
+    records += [answer(i, gaps=(20,) * 50, sent=9000 + 1500 * i) for i in range(streams, 8)]
+    found = doubts(run(records, client={"transport": transport})).get("not_the_instrument")
+    assert (found.severity if found else None) == expected
+    assert found is None or f"--transport {transport}" in found.message
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+from import_stub import __getattr__  # noqa: F401

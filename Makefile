@@ -5,7 +5,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 RIG := .engines/rig
 
-.PHONY: bench test check engines lint unit clean
+.PHONY: bench test check engines lint unit clean benchmark same-server
 
 bench: .venv/ready
 	$(BIN)/bench-client --server sim --server sim-eagle3 --concurrency 1 --max-tokens 192
@@ -32,6 +32,14 @@ engines: .venv/ready
 
 $(RIG)/rig.json: $(wildcard tests/rig/*.py)
 	.engines/vllm/bin/python -m tests.rig.pair $(RIG)
+
+# The client against a server that stamps its own writes, every installed peer beside it.
+benchmark: .venv/ready
+	$(BIN)/python -m benchmarks.accuracy
+
+# sglang.bench_serving and bench-client on one real server.
+same-server: engines
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.same_server --model $(RIG)/target
 
 .venv/ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

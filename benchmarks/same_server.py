@@ -1,0 +1,102 @@
+"""The same running server measured by `sglang.bench_serving` and by bench-client, side by side.
+
+    python -m benchmarks.same_server --model DIR             # launches SGLang on it
+    python -m benchmarks.same_server --url URL --model DIR   # DIR for its tokenizer
+
+Both send the same number of requests of like length, one after another. Differences are printed
+with the reason that is known for each.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench_client.imports.files import import_file
+from bench_client.measure.summary import summarize
+from bench_client.run.fold import fold
+from server_launchers.launch import prepare
+from server_launchers.presets import load
+from server_launchers.process import ServerProcess
+
+REQUESTS, INPUT, OUTPUT = 8, 64, 64
+
+# Dotted names in summary.json, and why the two tools may differ in them.
+REASONS = {
+    "requests.ok": "bench_serving counts an error inside a 200 stream as a success",
+    "output_tokens": "bench_serving takes the requested length where the server sends no usage",
+    "ttft_ms.mean": "bench_serving opens a connection for each request and stamps in the program",
+    "itl_ms.mean": "both spread a chunk's gap over its tokens on SGLang's native backend",
+    "e2e_ms.mean": "bench_serving's ends with the stream (usage, [DONE]), ours with the last token",
+    "throughput.output_tok_per_s": "its duration includes the GET of /server_info at the end",
+    "concurrency.mean": "it divides the sum of latencies by that longer duration",
+}
+
+
+@click.command()
+@click.option("--url", help="A server that runs already; without it SGLang is launched.")
+@click.option("--model", required=True, help="A folder with the model and its tokenizer.")
+@click.option("--sglang-python", default=".engines/sglang/bin/python", show_default=True)
+def main(url: str | None, model: str, sglang_python: str) -> None:
+    """Measure one server with both tools and print what differs, and why."""
+    with tempfile.TemporaryDirectory() as folder:
+        if url:
+            theirs, ours = _both(url, model, sglang_python, Path(folder))
+        else:
+            command = prepare("sglang", load(), {"model": model, "concurrency": 1})
+            with ServerProcess.start(command, Path(folder) / "server.log") as server:
+                server.wait_ready()
+                theirs, ours = _both(command.url, model, sglang_python, Path(folder))
+    click.echo("| figure | sglang.bench_serving | bench-client | ours / theirs | why |")
+    click.echo("| --- | --- | --- | --- | --- |")
+    for name, reason in REASONS.items():
+        mine, their = _at(ours, name), _at(theirs, name)
+        ratio = f"{mine / their:.3f}" if mine is not None and their else "-"
+        click.echo(f"| {name} | {_shown(their)} | {_shown(mine)} | {ratio} | {reason} |")
+
+
+def _both(url: str, model: str, python: str, folder: Path) -> tuple[Any, Any]:
+    return _sglang(url, model, python), _bench_client(url, folder)
+
+
+def _sglang(url: str, tokenizer: str, python: str) -> Any:
+    command = [python, "-m", "sglang.bench_serving", "--backend", "sglang", "--base-url", url]
+    command += ["--tokenizer", tokenizer, "--dataset-name", "random-ids", "--disable-tqdm"]
+    command += ["--random-input-len", str(INPUT), "--random-output-len", str(OUTPUT)]
+    command += ["--random-range-ratio", "1.0", "--num-prompts", str(REQUESTS)]
+    command += ["--max-concurrency", "1", "--warmup-requests", "1", "--seed", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise click.ClickException(f"bench_serving failed:\n{done.stderr[-2000:]}")
+    (run,) = import_file("bench_serving", done.stdout)
+    return summarize(run)
+
+
+def _bench_client(url: str, folder: Path) -> Any:
+    prompts = folder / "same.jsonl"
+    words = [" ".join(f"w{n * 7 + k}" for k in range(INPUT // 3)) for n in range(REQUESTS)]
+    prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in words))
+    command = [sys.executable, "-m", "bench_client", "run", "--url", url, "--api", "generate"]
+    command += ["--scenario", str(prompts), "--max-tokens", str(OUTPUT), "--ignore-eos"]
+    command += ["--temperature", "0", "--results", str(folder / "results"), "--quiet"]
+    subprocess.run(command, check=False)
+    (found,) = (folder / "results").iterdir()
+    return fold(found)[1]
+
+
+def _at(summary: Any, name: str) -> float | None:
+    for part in name.split("."):
+        summary = getattr(summary, part)
+    return None if summary is None else float(summary)
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}"
+
+
+if __name__ == "__main__":
+    main()

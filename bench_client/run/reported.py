@@ -16,7 +16,7 @@ _LOG_BYTES = 4 * 2**20
 def with_report(server: Server, identity: Identity, control: ControlPlane, log: Path) -> Server:
     """The record of a server with its own report in it, and where that is not what was asked."""
     text = _head(log)
-    if "internal_states" in identity.info:  # SGLang, and the embedded engine
+    if "speculative_algorithm" in identity.info:  # SGLang, and the servers of our own
         reports = [facts.from_sglang_info(identity.info), facts.from_sglang_log(text)]
     else:
         metrics = control.text("/metrics") or ""

@@ -60,15 +60,16 @@ def main(url: str | None, model: str, sglang_python: str) -> None:
 
 
 def _both(url: str, model: str, python: str, folder: Path) -> tuple[Any, Any]:
-    return _sglang(url, model, python), _bench_client(url, folder)
+    return _sglang(url, model, python, folder), _bench_client(url, folder)
 
 
-def _sglang(url: str, tokenizer: str, python: str) -> Any:
+def _sglang(url: str, tokenizer: str, python: str, folder: Path) -> Any:
     command = [python, "-m", "sglang.bench_serving", "--backend", "sglang", "--base-url", url]
     command += ["--tokenizer", tokenizer, "--dataset-name", "random-ids", "--disable-tqdm"]
     command += ["--random-input-len", str(INPUT), "--random-output-len", str(OUTPUT)]
     command += ["--random-range-ratio", "1.0", "--num-prompts", str(REQUESTS)]
     command += ["--max-concurrency", "1", "--warmup-requests", "1", "--seed", "1"]
+    command += ["--output-file", str(folder / "bench_serving.jsonl")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise click.ClickException(f"bench_serving failed:\n{done.stderr[-2000:]}")

@@ -15,7 +15,7 @@ from server_launchers.shell import redacted, shell_line
 
 NAMES = (
     *("sglang", "sglang-eagle3", "vllm", "vllm-eagle3"),
-    *("transformers", "transformers-eagle3", "sim", "sim-eagle3"),
+    *("transformers", "transformers-eagle3", "eagle-plain", "sim", "sim-eagle3"),
 )
 NEW_SGLANG = "[--cuda-graph-max-bs-decode N] [--cuda-graph-max-bs-prefill N]"
 BOTH_SGLANG = "[--cuda-graph-max-bs N] [--cuda-graph-max-bs-decode N]"

@@ -23,6 +23,7 @@ ARMS = [
     ("transformers", "transformers", "transformers", 1),
     ("transformers", "transformers-batched", "transformers", 2),
     ("transformers", "transformers-eagle3", "transformers-eagle3", 1),
+    ("transformers", "eagle-plain", "eagle-plain", 1),
 ]
 
 

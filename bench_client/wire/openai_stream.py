@@ -39,6 +39,8 @@ class _Delta(Struct, gc=False):
     tool_calls: list[_ToolCall | None] | None = None
 
     def text(self) -> str:
+        if not (self.tool_calls or self.reasoning or self.reasoning_content):
+            return self.content or ""
         # vLLM sent the same reasoning under both names for a while
         text = (self.reasoning or self.reasoning_content or "") + (self.content or "")
         for call in self.tool_calls or ():
@@ -101,6 +103,18 @@ class _Payload(Payload, gc=False):
     metrics: _Metrics | None = None
     sglext: _SglExt | None = None
 
+    def text_alone(self) -> _Choice | None:
+        """The choice of an event that holds nothing else, as most do; null for any other event."""
+        choices = self.choices
+        if self.usage or self.metrics or self.sglext or self.prompt_token_ids:
+            return None
+        if not choices or len(choices) != 1:
+            return None
+        choice = choices[0]
+        if not choice or choice.index or choice.finish_reason or choice.prompt_token_ids:
+            return None
+        return choice
+
     def accept(self) -> Accept | None:
         if self.metrics and self.metrics.speculative_decoding:
             return self.metrics.speculative_decoding.accept()
@@ -127,6 +141,14 @@ def _read_chunk(payload: bytes) -> Chunk:
     said = decode_event(_decode, payload)
     if isinstance(said, Failure):
         return Chunk(failure=said)
+    choice = said.text_alone()
+    if choice is None:
+        return _whole_chunk(said)
+    text = choice.delta.text() if choice.delta else choice.text or ""
+    return Chunk(text=text, token_ids=choice.token_ids)
+
+
+def _whole_chunk(said: _Payload) -> Chunk:
     usage = said.usage or _NO_USAGE
     choice = _NO_CHOICE
     if said.choices:

@@ -46,7 +46,8 @@ def _events(raw: RawResponse) -> tuple[list[tuple[int, bytes]], Failure | None]:
     events: list[tuple[int, bytes]] = []
     try:
         for at_ns, data in raw.reads:
-            events += [(at_ns, payload) for payload in parser.feed(data)]
+            for payload in parser.feed(data):
+                events.append((at_ns, payload))
     except SseError as error:
         return events, Failure("too_large", str(error))
     if parser.pending:

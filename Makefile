@@ -8,7 +8,7 @@ RIG := .engines/rig
 .PHONY: bench test check engines lint unit clean benchmark same-server
 
 bench: .venv/ready
-	$(BIN)/bench-client --server sim --server sim-eagle3 --concurrency 1 --max-tokens 192
+	$(BIN)/bench-client --server sim --server sim-eagle3 --concurrency 1 --max-tokens 176
 
 test: lint engines
 	$(BIN)/python -m pytest

@@ -188,6 +188,19 @@ class Calibration(Struct, frozen=True, kw_only=True):
     cpu_us_per_event: float | None = None
 
 
+class WorkerClock(Struct, frozen=True, kw_only=True):
+    """Where a worker of another machine ran, and its clock.
+
+    `offset_ns` is its CLOCK_REALTIME minus the conductor's before the start, off by at most
+    `uncertainty_ns`. The worker's instants count from the common start on its own clock.
+    """
+
+    worker: str
+    host: str
+    offset_ns: int
+    uncertainty_ns: int
+
+
 class Client(Struct, frozen=True, kw_only=True):
     """The measuring side: what it ran on and how it fared."""
 
@@ -199,6 +212,7 @@ class Client(Struct, frozen=True, kw_only=True):
     cpu_s: float | None = None
     loop_lag_ms_max: float | None = None
     clock: Clock | None = None
+    worker_clocks: tuple[WorkerClock, ...] = ()
     calibration: Calibration | None = None
 
 

@@ -18,6 +18,7 @@ from bench_client.records import Plan
 from bench_client.report.arms import make_report
 from bench_client.run.arm import ArmResult, ArmRun
 from bench_client.run.blocks import blocks
+from bench_client.run.interrupts import StopAtOnce
 from bench_client.run.options import Arm, Observer, RunOptions
 
 
@@ -41,6 +42,8 @@ def run_experiment(experiment: Experiment, *, quiet: bool, as_json: bool) -> int
     with terminable(), observer:
         try:
             _measure(experiment, begun, observer)
+        except StopAtOnce:
+            raise
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (raised again below)
             failure = error
         done = [arm.finish() for arm in begun.values() if arm.measured]
@@ -52,7 +55,7 @@ def run_experiment(experiment: Experiment, *, quiet: bool, as_json: bool) -> int
 
 
 def _measure(experiment: Experiment, begun: dict[int, ArmRun], observer: Observer) -> None:
-    """Block by block, until all are done or one did not run to its end."""
+    """Block by block, until one does not run to its end; after the last, calibrate the client."""
     plan, options = experiment.plan, experiment.options
     for block in blocks(len(experiment.arms), plan.repeats):
         if block.arm not in begun:
@@ -60,6 +63,8 @@ def _measure(experiment: Experiment, begun: dict[int, ArmRun], observer: Observe
         begun[block.arm].measure(block.repeats)
         if not begun[block.arm].complete:
             return
+    for arm in begun.values():
+        arm.calibrate()
 
 
 def _report(done: list[ArmResult], *, quiet: bool, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """Options that several commands share, and how their values are read."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -62,6 +63,29 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
         if not count.isdecimal() or int(count) < 1 or unit not in self._units:
             self.fail(f"{value!r} is not N/s, N/min or N/h", param, ctx)
         return int(count), self._units[unit]
+
+
+class Workers(click.ParamType):  # type: ignore[type-arg]
+    """`N` processes, or `ray://ADDRESS` with `?workers=N`."""
+
+    name = "workers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int | None, str | None]:
+        """Text to (number, null: one a node; address of the Ray cluster, null: this machine)."""
+        if isinstance(value, tuple):
+            return value
+        address, query, count = None, "", value
+        if value.startswith("ray://"):
+            address, query, count = value.removeprefix("ray://").partition("?workers=")
+            if not re.fullmatch(r"auto|.+:\d+", address):
+                self.fail(f"{value!r} is not ray://HOST:PORT[?workers=N] or ray://auto", param, ctx)
+        if address and not query:
+            return None, address
+        if not count.isdecimal() or int(count) < 1:
+            self.fail(f"{value!r} is not a number from 1 or ray://HOST:PORT", param, ctx)
+        return int(count), address
 
 
 def options(*given: Callable[[F], F]) -> Callable[[F], F]:

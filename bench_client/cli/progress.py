@@ -33,7 +33,7 @@ class Silent:
 
 
 class ProgressLine:
-    """The progress of one arm. Prints between requests only, never while one is measured alone."""
+    """An arm's block as it goes. Prints between requests, never while one is measured alone."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -60,6 +60,7 @@ class ProgressLine:
     def begin(self, arm: str, total: int) -> None:
         """The clock starts."""
         self._arm, self._total = arm, total
+        self._ok = self._failed = self._tokens = 0
         self._began = time.monotonic()
         self._update(force=True)
 

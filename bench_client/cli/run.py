@@ -9,6 +9,7 @@ from bench_client.cli.options import (
     Header,
     JsonObject,
     Rate,
+    Workers,
     options,
     results_option,
     server_options,
@@ -53,7 +54,14 @@ _client_options = options(
         show_default=True,
         help="wire is the instrument; the others show what an application sees.",
     ),
-    click.option("--workers", type=click.IntRange(1), default=1, help="Processes that send."),
+    click.option(
+        "--workers",
+        type=Workers(),
+        default="1",
+        show_default=True,
+        metavar="N|ray://ADDRESS",
+        help="Processes that send, or a Ray cluster: one a node, or ?workers=N.",
+    ),
     click.option("--calibrate/--no-calibrate", default=True, help="Measure the client's error."),
     click.option("--ca", type=click.Path(path_type=Path), help="CA file to trust for https."),
     click.option("--insecure", is_flag=True, help="Trust any certificate."),
@@ -83,6 +91,7 @@ def run(**given: Any) -> int:
     from bench_client.cli.experiment import Experiment, run_experiment
 
     _check(given)
+    given |= _workers(*given["workers"])
     experiment = Experiment(
         plan=_plan(given),
         arms=_arms(given),
@@ -94,6 +103,8 @@ def run(**given: Any) -> int:
 def _check(given: dict[str, Any]) -> None:
     if bool(given["servers"]) == bool(given["url"]):
         raise click.UsageError("give --server NAME (may be repeated) or --url URL")
+    if given["transport"] == "openai" and given["api"] == "generate":
+        raise click.UsageError("the openai SDK has no --api generate: take --transport httpx")
     if len(set(given["servers"])) < len(given["servers"]):
         raise click.UsageError("a --server is named twice; to repeat it use --repeat")
     if given["request_rate"] is None:
@@ -103,6 +114,16 @@ def _check(given: dict[str, Any]) -> None:
                 raise click.UsageError(f"{flag} goes with --request-rate")
     elif given["concurrency"] is not None:
         raise click.UsageError("--concurrency is a closed loop, --request-rate an open one")
+
+
+def _workers(count: int | None, ray: str | None) -> dict[str, Any]:
+    """How many workers, and the cluster they run on, reached before anything is launched."""
+    if ray is None:
+        return {"workers": count, "ray": None}
+    from bench_client.run.ray_workers import join
+
+    nodes = join(ray)
+    return {"workers": count or nodes, "ray": ray}
 
 
 def _plan(given: dict[str, Any]) -> Any:
@@ -167,6 +188,7 @@ def _run_options(given: dict[str, Any]) -> Any:
         transport=given["transport"],
         pacing=Pacing(requests, period_s, given["retry_429"]),
         workers=given["workers"],
+        ray=given["ray"],
         calibrate=given["calibrate"],
         ca=str(given["ca"]) if given["ca"] else None,
         insecure=given["insecure"],

@@ -57,10 +57,10 @@ def _merged(run: Run) -> Iterator[Doubt]:
 
 
 def _core(run: Run, summary: Summary) -> Iterator[Doubt]:
-    client = run.header.client
-    if client.cpu_s is None or (summary.duration_s or 0.0) < LONG_ENOUGH_S:
+    client, duration_s = run.header.client, summary.duration_s or 0.0
+    if client.cpu_s is None or duration_s < LONG_ENOUGH_S:
         return
-    share = client.cpu_s / summary.duration_s / client.workers
+    share = client.cpu_s / duration_s / client.workers
     if share > BUSY_CORE:
         yield Doubt(
             "core_saturated",

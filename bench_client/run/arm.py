@@ -1,12 +1,14 @@
 """One arm: launch (or find) the server, measure, tear down, and leave a results folder."""
 
 import os
+import platform
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 from msgspec import Struct
 
@@ -18,12 +20,14 @@ from bench_client.run.blocks import joined, plan_of
 from bench_client.run.calibrate import calibrate, observed_load
 from bench_client.run.environment import describe_machine
 from bench_client.run.fold import write_reports
+from bench_client.run.interrupts import StopAtOnce
 from bench_client.run.options import Arm, Observer, RunOptions
-from bench_client.run.store import RunFolder, load_run
+from bench_client.run.store import RunFolder, StoreError, load_run
 from bench_client.run.target import Target, measure_target
 from bench_client.run.telemetry import sampling
+from bench_client.run.workers import WorkerError
 from bench_client.wire.endpoint import parse_endpoint
-from server_launchers.process import ServerProcess
+from server_launchers.process import LaunchError, ServerProcess
 from server_launchers.shell import redacted
 
 
@@ -71,35 +75,59 @@ class ArmRun:
         self._launches += 1
         log = "server.log" if self._launches == 1 else f"server-{self._launches}.log"
         path = self._folder.path
+        before = self._measured
+        if before:  # what is on disk is no whole run any more
+            self._folder.write_header(msgspec.structs.replace(before, ended=None))
+        target = Target(
+            header=self._first,
+            plan=plan_of(self._plan, repeats),
+            folder=self._folder,
+            model=self._arm.served_model_name,
+            log_name=log,
+            epoch_ns=before.began_unix_ns if before else None,
+        )
         try:
-            with _serving(self._arm, path / log, self._observer) as process:
-                target = Target(
-                    header=self._first,
-                    plan=plan_of(self._plan, repeats),
-                    folder=self._folder,
-                    process=process,
-                    model=self._arm.served_model_name,
-                    log_name=log,
-                    epoch_ns=self._measured.began_unix_ns if self._measured else None,
-                )
-                with sampling(path / "telemetry.jsonl", _trees(process)):
+            with _serving(self._arm, path / log, self._observer) as target.process:
+                with sampling(path / "telemetry.jsonl", _trees(target.process)):
                     header = measure_target(target, self._options, self._observer)
-                self._measured = joined(self._measured, header) if self._measured else header
+                self._measured = joined(before, header) if before else header
                 self._folder.write_header(self._measured)
         except BaseException as error:
-            self._abort(error)
+            if self._measured is before:  # else it was the teardown that failed
+                self._abort(before or target.header, error)
             raise
 
-    def _abort(self, error: BaseException) -> None:
-        reason = str(error) or type(error).__name__
-        header = self._measured or self._first
-        self._folder.write_header(msgspec.structs.replace(header, ended="aborted", note=reason))
+    def _abort(self, known: RunHeader, error: BaseException) -> None:
+        """Say in the folder, if it can be written, why the run is no whole one."""
+        signal = isinstance(error, KeyboardInterrupt)
+        header = msgspec.structs.replace(
+            known,
+            ended="interrupted" if signal else "aborted",
+            note=None if signal else str(error) or type(error).__name__,
+        )
+        if self._measured:
+            self._measured = header
+        with suppress(StoreError):
+            self._folder.write_header(header)
+
+    def calibrate(self) -> None:
+        """Measure the client's own error at the load that the run really was, if that was asked.
+
+        A client that cannot be calibrated has measured all the same; the header says why.
+        """
+        header = self._measured
+        if header is None or not self._options.calibrate:
+            return
+        self._observer.phase("calibrating the client")
+        try:
+            header = _calibrated(header, self._folder, self._options)
+        except (LaunchError, WorkerError, OSError, httpx.HTTPError) as error:
+            notes = filter(None, (header.note, f"not calibrated: {error}"))
+            header = msgspec.structs.replace(header, note="; ".join(notes))
+        self._folder.write_header(header)
 
     def finish(self) -> ArmResult:
-        """Calibrate, fold and report."""
-        if self._measured and self.complete and self._options.calibrate:
-            self._observer.phase("calibrating the client")
-            self._folder.write_header(_calibrated(self._measured, self._folder, self._options))
+        """Fold and report."""
         run, summary = write_reports(self._folder)
         self._folder.close()
         return ArmResult(run=run, summary=summary, folder=self._folder.path)
@@ -126,7 +154,9 @@ def _first_header(arm: Arm, plan: Plan, options: RunOptions) -> RunHeader:
             log="server.log" if command else None,
         ),
         environment=describe_machine(),
-        client=Client(python="", transport=options.transport),
+        client=Client(
+            python=platform.python_version(), transport=options.transport, workers=options.workers
+        ),
     )
 
 
@@ -156,7 +186,7 @@ def _calibrated(header: RunHeader, folder: RunFolder, options: RunOptions) -> Ru
 
 @contextmanager
 def _serving(arm: Arm, log: Path, observer: Observer) -> Iterator[ServerProcess | None]:
-    """The arm's server, up; torn down whatever happens. Null where it was running already."""
+    """The arm's server, up, and torn down in the end. Null where it was running already."""
     if arm.command is None:
         yield None
         return
@@ -165,6 +195,14 @@ def _serving(arm: Arm, log: Path, observer: Observer) -> Iterator[ServerProcess 
     try:
         process.wait_ready()
         yield process
-    finally:
-        observer.phase(f"stopping {arm.name}")
-        process.stop()
+    except StopAtOnce:  # the server's guard ends it once this process is gone
+        raise
+    except BaseException:
+        _stop(process, observer)
+        raise
+    _stop(process, observer)
+
+
+def _stop(process: ServerProcess, observer: Observer) -> None:
+    observer.phase(f"stopping {process.command.name}")
+    process.stop()

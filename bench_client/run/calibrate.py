@@ -45,7 +45,11 @@ class CalibrationLoad(Struct, frozen=True, kw_only=True):
 def calibrate(load: CalibrationLoad, kind: Kind = "wire") -> Calibration | None:
     """Run the load against the embedded engine and compare with its send log.
 
-    Null where not one stream could be compared. Raises LaunchError where the engine cannot start.
+    Null where not one stream could be compared.
+
+    Raises:
+        LaunchError: the engine cannot start.
+        KeyboardInterrupt: a signal ended it.
     """
     url = f"http://127.0.0.1:{_free_port()}"
     with tempfile.TemporaryDirectory() as folder:
@@ -60,6 +64,8 @@ def calibrate(load: CalibrationLoad, kind: Kind = "wire") -> Calibration | None:
                 Hooks(on_record=records.append),
                 workers=load.workers,
             )
+            if window.interrupted:
+                raise KeyboardInterrupt
             answer = httpx.get(f"{url}/send_log", trust_env=False, timeout=60.0)
     lines = [msgspec.json.decode(line, type=Sent) for line in answer.content.split(b"\n") if line]
     return client_error(records, {sent.id: sent for sent in lines}, window.client.cpu_s)
@@ -95,6 +101,10 @@ def _plan(load: CalibrationLoad) -> Plan:
         )
         for index in range(load.streams)
     )
+    # As before a run: a library's first request takes longer.
+    warmup = tuple(
+        msgspec.structs.replace(request, id=f"w{request.id}", max_tokens=2) for request in requests
+    )
     return Plan(
         scenario=_MODEL,
         seed=0,
@@ -102,6 +112,7 @@ def _plan(load: CalibrationLoad) -> Plan:
         load=Load(kind="closed", concurrency=load.streams),
         sampling=Sampling(temperature=0.0, ignore_eos=True),
         requests=requests,
+        warmup=warmup,
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 import uvloop
 
 from bench_client.records import Plan
+from bench_client.run import ray_workers
 from bench_client.run.shards import shards
 from bench_client.run.transports import TransportSpec, make_transport
 from bench_client.run.window import Hooks, Window, measure
@@ -21,15 +22,17 @@ def measure_plan(
     target: tuple[str, Dialect],
     hooks: Hooks,
     workers: int = 1,
+    ray: str | None = None,
 ) -> Window:
     """One worker measures in this process, more in processes of their own.
 
-    `target` is the served model's name and the engine's dialect.
+    `target` is the served model's name and the engine's dialect, `ray` the address of the cluster
+    that the workers run on.
 
     Raises:
         OSError, WorkerError: the server cannot be connected to.
     """
-    if workers == 1:
+    if workers == 1 and ray is None:
         return uvloop.run(measure(plan, make_transport(transport), target, hooks))
     model, dialect = target
     transport = _share(transport, workers)
@@ -44,7 +47,7 @@ def measure_plan(
         )
         for index, shard in enumerate(shards(plan, workers))
     ]
-    return uvloop.run(_conduct(tasks, hooks))
+    return uvloop.run(_conduct(tasks, hooks, ray))
 
 
 def _share(transport: TransportSpec, workers: int) -> TransportSpec:
@@ -54,6 +57,8 @@ def _share(transport: TransportSpec, workers: int) -> TransportSpec:
     return msgspec.structs.replace(transport, pacing=slower)
 
 
-async def _conduct(tasks: list[Task], hooks: Hooks) -> Window:
+async def _conduct(tasks: list[Task], hooks: Hooks, ray: str | None) -> Window:
+    if ray is not None:
+        return await conduct(await ray_workers.launch(tasks, ray), hooks)
     workers = await asyncio.gather(*(ProcessWorker.launch(task) for task in tasks))
     return await conduct(workers, hooks)

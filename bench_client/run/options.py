@@ -25,7 +25,10 @@ class Arm(Struct, frozen=True, kw_only=True):
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
-    """What all arms of an experiment share beside the plan."""
+    """What all arms of an experiment share beside the plan.
+
+    `ray` is the address of the cluster that the workers run on; null: this machine.
+    """
 
     results: Path
     argv: tuple[str, ...] = ()
@@ -36,6 +39,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     insecure: bool = False
     pacing: Pacing = Pacing()
     workers: int = 1
+    ray: str | None = None
     calibrate: bool = True
     save_text: bool = False
 

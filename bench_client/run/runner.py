@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -16,6 +17,10 @@ from bench_client.wire.transport import OutgoingRequest, Transport
 
 Encode = Callable[[PlannedRequest], OutgoingRequest]
 Sink = Callable[[RequestRecord], None]
+
+# A slot that cannot connect waits so long before its next request: whoever watches the server
+# finds out meanwhile, and thousands of requests need not fail.
+RECONNECT_NS = 100_000_000
 
 
 class Runner:
@@ -40,7 +45,8 @@ class Runner:
         self._ready: dict[str, OutgoingRequest] = {}
         self._stopping = False
         self._stopped = asyncio.Event()
-        self._reading: list[asyncio.Task[None]] = []
+        self._unread: deque[tuple[PlannedRequest, int, RawResponse]] = deque()
+        self._reader: asyncio.Task[None] | None = None
         self.began_ns = 0
         self.clock = Clock(step_ns=0, checks=0)
 
@@ -60,7 +66,8 @@ class Runner:
             await self._closed(iter(requests))
         else:
             await self._open(requests)
-        await asyncio.gather(*self._reading)
+        if self._reader:
+            await self._reader
         self._check_clock()
         return time.time_ns() - self.began_ns
 
@@ -72,7 +79,11 @@ class Runner:
 
     async def _closed(self, pending: Iterator[PlannedRequest]) -> None:
         slots = self._plan.load.concurrency or 1
-        await asyncio.gather(*(self._slot(pending, slots) for _ in range(slots)))
+        running = []
+        for _ in range(slots):
+            running.append(asyncio.create_task(self._slot(pending, slots)))
+            await asyncio.sleep(0)  # answers are read while the other slots begin
+        await asyncio.gather(*running)
 
     async def _slot(self, pending: Iterator[PlannedRequest], slots: int) -> None:
         """One slot of the closed loop: the next request leaves when the last has ended."""
@@ -83,11 +94,13 @@ class Runner:
             raw = await self._send(request)
             if slots > 1:
                 # The slot's next request leaves first; reading the answer can wait.
-                reading = self._read_later(request, free_ns, raw)
-                self._reading.append(asyncio.create_task(reading))
+                self._keep(request, free_ns, raw)
             else:
                 answer = self._read(request, free_ns, raw).text
             free_ns = raw.done_ns or time.time_ns()
+            if raw.fault and raw.fault.kind == "connect":
+                free_ns += RECONNECT_NS
+                await self._wait_until(free_ns)
             if self._stopping:
                 return
 
@@ -108,7 +121,7 @@ class Runner:
             if self._stopping:
                 return
             raw = await self._send(request)
-        self._read(request, due_ns, raw)
+        self._keep(request, due_ns, raw)
 
     async def _wait_until(self, due_ns: int) -> None:
         pause = (due_ns - time.time_ns()) / 1e9
@@ -122,14 +135,24 @@ class Runner:
         ready = self._ready.pop(request.id, None) or self._encode(request)
         return await self._transport.exchange(ready)
 
-    async def _read_later(
-        self, request: PlannedRequest, scheduled_ns: int, raw: RawResponse
-    ) -> None:
-        try:
-            self._read(request, scheduled_ns, raw)
-        except BaseException:  # what cannot be kept (a full disk) is not worth measuring
-            self.stop()
-            raise
+    def _keep(self, request: PlannedRequest, scheduled_ns: int, raw: RawResponse) -> None:
+        """To be read when the network leaves time."""
+        self._unread.append((request, scheduled_ns, raw))
+        reader = self._reader
+        if reader is None or (reader.done() and not reader.exception()):
+            self._reader = asyncio.create_task(self._read_all())
+
+    async def _read_all(self) -> None:
+        """One answer at a time: hundreds may end at once, and reading them in one go would leave
+        the sockets alone for so long that the kernel joins events and forgets their stamps.
+        """
+        while self._unread:
+            await asyncio.sleep(0)  # the sockets first
+            try:
+                self._read(*self._unread.popleft())
+            except BaseException:  # what cannot be kept (a full disk) is not worth measuring
+                self.stop()
+                raise
 
     def _read(self, request: PlannedRequest, scheduled_ns: int, raw: RawResponse) -> StreamResult:
         result = read_response(raw, self._plan.api)

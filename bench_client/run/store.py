@@ -86,7 +86,11 @@ class RunFolder:
 def replace_text(target: Path, text: str) -> None:
     """Write beside and rename, so that a reader never sees half a file."""
     beside = target.with_name(f".{target.name}.tmp")
-    beside.write_text(text, encoding="utf-8")
+    try:
+        beside.write_text(text, encoding="utf-8")
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
     beside.replace(target)
 
 

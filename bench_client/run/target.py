@@ -14,10 +14,13 @@ from bench_client.run.record import trimmed
 from bench_client.run.reported import with_report
 from bench_client.run.server_facts import ControlPlane, ServerError, ServerFacts
 from bench_client.run.store import RunFolder
-from bench_client.run.transports import check_proxy, tls_context
+from bench_client.run.transports import tls_context
 from bench_client.run.window import Hooks, Window
 from bench_client.run.workers import WorkerError
-from bench_client.wire.endpoint import Endpoint, parse_endpoint
+from bench_client.wire.endpoint import Endpoint, EndpointError, parse_endpoint
+from bench_client.wire.payload import Dialect
+from bench_client.wire.proxy import check_proxy, is_local
+from bench_client.wire.tls import refusal
 from server_launchers.process import ServerProcess
 
 
@@ -67,7 +70,7 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
     """
     endpoint = parse_endpoint(target.header.server.url)
     with _control(endpoint, options) as control:
-        facts = control.identify()
+        facts = _identify(control, endpoint)
         model = _served_name(facts, target.model)
         server = with_report(target.header.server, facts, control, target.log)
         ends = _Ends(control, target.log)
@@ -75,6 +78,7 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
         def begin() -> None:
             control.flush_caches(facts.dialect)
             ends.mark()
+            _keep_begin(target, server, ends)
             observer.begin(target.header.server.name, len(target.plan.requests))
 
         hooks = Hooks(
@@ -85,15 +89,22 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
             epoch_ns=target.epoch_ns,
         )
         observer.phase("warming up")
-        transport = options.transport_to(endpoint.url)
-        try:
-            window = measure_plan(
-                target.plan, transport, (model, facts.dialect), hooks, options.workers
-            )
-        except (OSError, TimeoutError, WorkerError) as error:
-            raise ServerError(f"cannot connect to {endpoint.url}: {error}") from error
+        window = _measured(target, options, (model, facts.dialect), hooks)
         ends.mark()
     return _finished(target, server, ends, window)
+
+
+def _measured(
+    target: Target, options: RunOptions, served: tuple[str, Dialect], hooks: Hooks
+) -> Window:
+    url = parse_endpoint(target.header.server.url).url
+    through = options.transport_to(url)
+    try:
+        return measure_plan(target.plan, through, served, hooks, options.workers, options.ray)
+    except WorkerError as error:
+        raise ServerError(str(error)) from error
+    except (OSError, TimeoutError) as error:
+        raise ServerError(f"cannot connect to {url}: {error}") from error
 
 
 def _control(endpoint: Endpoint, options: RunOptions) -> ControlPlane:
@@ -101,8 +112,20 @@ def _control(endpoint: Endpoint, options: RunOptions) -> ControlPlane:
     if options.transport == "wire":
         check_proxy(endpoint)
     verify = tls_context(endpoint, options.ca, insecure=options.insecure) or True
-    through_proxy = options.transport != "wire"
-    return ControlPlane(endpoint, options.headers, verify=verify, trust_env=through_proxy)
+    through_proxy = options.transport != "wire" and not is_local(endpoint)
+    try:
+        return ControlPlane(endpoint, options.headers, verify=verify, trust_env=through_proxy)
+    except (ImportError, ValueError) as error:  # httpx says what it cannot do with a proxy
+        raise EndpointError(f"--transport {options.transport}: {error}") from error
+
+
+def _identify(control: ControlPlane, endpoint: Endpoint) -> ServerFacts:
+    try:
+        return control.identify()
+    except ServerError as error:
+        if why := refusal(error):
+            raise ServerError(f"{endpoint.url}: {why}") from error
+        raise
 
 
 def _served_name(facts: ServerFacts, asked: str | None) -> str:
@@ -123,12 +146,21 @@ def _keeper(
     greedy = target.plan.sampling.temperature == 0
 
     def keep(record: RequestRecord) -> None:
-        target.stamps = record.stamps
+        if record.sent_ns is not None:
+            target.stamps = record.stamps
         kept = trimmed(record, text=options.save_text, token_ids=greedy or options.save_text)
         target.folder.append(kept)
         observer.record(kept)
 
     return keep
+
+
+def _keep_begin(target: Target, server: Server, ends: _Ends) -> None:
+    """What is known when the clock starts, for the case that this is all that ever will be."""
+    known = msgspec.structs.replace(server, counters_before=ends.counters[0])
+    target.header = msgspec.structs.replace(target.header, server=known)
+    if target.epoch_ns is None:
+        target.folder.write_header(target.header)
 
 
 def _finished(target: Target, server: Server, ends: _Ends, window: Window) -> RunHeader:

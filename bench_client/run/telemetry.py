@@ -132,7 +132,10 @@ def main(arguments: Sequence[str]) -> None:
             due += INTERVAL_S
             if select.select([sys.stdin], [], [], max(due - time.monotonic(), 0.0))[0]:
                 return
-            file.write(msgspec.json.encode(sampler.row()) + b"\n")
+            try:
+                file.write(msgspec.json.encode(sampler.row()) + b"\n")
+            except OSError:  # a full disk: the client says so, by the first record it cannot write
+                return
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import ssl
 from typing import Literal
-from urllib.request import getproxies, proxy_bypass
 
 from msgspec import Struct
 
@@ -44,13 +43,14 @@ def _unpaced(spec: TransportSpec) -> Transport:
         return WireTransport(endpoint, spec.headers, spec.limits, tls)
     from bench_client.wire.sdk import HttpxTransport, OpenAITransport  # noqa: PLC0415 (slow)
 
-    if spec.kind == "httpx":
-        return HttpxTransport(endpoint, spec.headers, spec.limits, tls)
+    chosen = HttpxTransport if spec.kind == "httpx" else OpenAITransport
     try:
-        return OpenAITransport(endpoint, spec.headers, spec.limits, tls)
-    except ImportError as error:
+        return chosen(endpoint, spec.headers, spec.limits, tls)
+    except ModuleNotFoundError as error:
         hint = "pip install 'bench-client[openai]'"
         raise EndpointError(f"--transport openai needs the openai package: {hint}") from error
+    except (ImportError, ValueError) as error:  # httpx says what it cannot do with a proxy
+        raise EndpointError(f"--transport {spec.kind}: {error}") from error
 
 
 def tls_context(endpoint: Endpoint, ca: str | None, *, insecure: bool) -> ssl.SSLContext | None:
@@ -63,29 +63,11 @@ def tls_context(endpoint: Endpoint, ca: str | None, *, insecure: bool) -> ssl.SS
         return None
     try:
         context = ssl.create_default_context(cafile=ca)
-    except (OSError, ssl.SSLError) as error:
-        raise EndpointError(f"--ca {ca}: {getattr(error, 'strerror', None) or error}") from error
+    except ssl.SSLError as error:
+        raise EndpointError(f"--ca {ca}: no certificate in PEM form there") from error
+    except OSError as error:
+        raise EndpointError(f"--ca {ca}: {error.strerror}") from error
     if insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def check_proxy(endpoint: Endpoint) -> None:
-    """Refuse what the wire cannot do: it speaks to the server itself, never through a proxy.
-
-    A server on this machine is never asked through one.
-
-    Raises:
-        EndpointError: a proxy variable covers this server.
-    """
-    if endpoint.host in {"localhost", "127.0.0.1", "::1"}:
-        return
-    scheme = "https" if endpoint.tls else "http"
-    found = getproxies()
-    if (scheme in found or "all" in found) and not proxy_bypass(endpoint.host):
-        name = f"{scheme}_proxy" if scheme in found else "all_proxy"
-        raise EndpointError(
-            f"{name} is set and covers {endpoint.host}, but --transport wire speaks to the server "
-            "itself: add the host to no_proxy, or take --transport httpx"
-        )

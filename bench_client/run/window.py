@@ -4,7 +4,6 @@ import asyncio
 import gc
 import platform
 import resource
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from bench_client.records import Client, Load, Plan, PlannedRequest, RequestRecord
-from bench_client.run.runner import Runner
+from bench_client.run.interrupts import Signals, signals
+from bench_client.run.runner import Encode, Runner
+from bench_client.run.server_watch import ServerWatch
 from bench_client.wire.payload import PATHS, Dialect, request_body
 from bench_client.wire.transport import OutgoingRequest, Transport
 
@@ -61,14 +62,14 @@ async def measure(
         body = request_body(request, plan, model, dialect)
         return OutgoingRequest(request.id, PATHS[plan.api], body)
 
-    await transport.open(connections(plan.load))
-    try:
-        warmup_failures = await _warm_up(plan, transport, encode)
-        start_ns = hooks.on_begin()
-        runner = Runner(plan, transport, encode, hooks.on_record, hooks.epoch_ns)
-        window = await _run(runner, hooks, start_ns)
-    finally:
-        await transport.close()
+    with signals() as on_signal:
+        try:
+            await transport.open(connections(plan.load))
+            warmup_failures = await _warm_up(plan, transport, encode)
+            window = await _run((plan, transport, encode), hooks, on_signal)
+        finally:
+            await transport.close()
+    window.interrupted = on_signal.came > 0
     window.warmup_failures = warmup_failures
     window.client = msgspec.structs.replace(
         window.client,
@@ -85,9 +86,7 @@ def connections(load: Load) -> int:
     return min(load.max_concurrency or 64, 64)
 
 
-async def _warm_up(
-    plan: Plan, transport: Transport, encode: Callable[[PlannedRequest], OutgoingRequest]
-) -> list[str]:
+async def _warm_up(plan: Plan, transport: Transport, encode: Encode) -> list[str]:
     if not plan.warmup:
         return []
     failures: list[str] = []
@@ -105,26 +104,24 @@ def _closed(load: Load) -> Load:
     return Load(kind="closed", concurrency=load.concurrency or 1)
 
 
-async def _run(runner: Runner, hooks: Hooks, start_ns: int | None) -> Window:
+async def _run(work: tuple[Plan, Transport, Encode], hooks: Hooks, on_signal: Signals) -> Window:
+    start_ns = hooks.on_begin()
     window = Window(client=Client(python=platform.python_version(), transport=""))
+    watch = ServerWatch(hooks.server_lost, hooks.on_record)
+    runner = Runner(*work, watch.record, hooks.epoch_ns)
 
     def interrupt() -> None:
-        window.interrupted = True
         hooks.on_interrupt()
         runner.stop()
 
-    async def watch_server() -> None:
-        while window.server_lost is None:
-            await asyncio.sleep(0.25)
-            window.server_lost = hooks.server_lost()
-        runner.stop()
-
+    on_signal.first = interrupt
     lag = _LagProbe()
     used = _cpu_s()
-    helpers = [asyncio.create_task(watch_server()), asyncio.create_task(lag.run())]
+    helpers = [asyncio.create_task(watch.run(runner.stop)), asyncio.create_task(lag.run())]
     try:
-        with signals(interrupt), _quiet_collector():
+        with _quiet_collector():
             window.duration_ns = await runner.run(start_ns)
+        window.server_lost = await watch.last_look()
     finally:
         for helper in helpers:
             helper.cancel()
@@ -136,27 +133,6 @@ async def _run(runner: Runner, hooks: Hooks, start_ns: int | None) -> Window:
         clock=runner.clock,
     )
     return window
-
-
-@contextmanager
-def signals(interrupt: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the run cleanly, once; the second one does not wait."""
-    loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def first(number: signal.Signals) -> None:
-        loop.remove_signal_handler(number)
-        signal.signal(number, before[number])
-        interrupt()
-
-    for number in before:
-        loop.add_signal_handler(number, first, number)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -4,9 +4,11 @@ Speaks lines of JSON. In: a `Task`, then the instant to start at. Out: `ready`, 
 ends, and the `Window` last. A key travels in the task, never in argv.
 """
 
+import asyncio
+import os
 import sys
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NoReturn
 
 import msgspec
 import uvloop
@@ -15,6 +17,7 @@ from msgspec import Struct
 from bench_client.records import Plan, RequestRecord
 from bench_client.run.transports import TransportSpec, make_transport
 from bench_client.run.window import Hooks, Window, measure
+from bench_client.wire.endpoint import EndpointError
 from bench_client.wire.payload import Dialect
 
 Line = Callable[[bytes], None]
@@ -55,9 +58,11 @@ def work(task: Task, await_start: Callable[[], int], say: Callable[[Report], Non
         on_interrupt=lambda: say(Report(state="interrupted")),
         epoch_ns=task.epoch_ns,
     )
-    transport = make_transport(task.transport)
     try:
+        transport = make_transport(task.transport)
         window = uvloop.run(measure(task.plan, transport, (task.model, task.dialect), hooks))
+    except EndpointError as error:  # what a worker elsewhere lacks: a file, a package
+        say(Report(error=str(error)))
     except (OSError, TimeoutError) as error:
         say(Report(error=f"cannot connect to {task.transport.url}: {error}"))
     else:
@@ -66,19 +71,31 @@ def work(task: Task, await_start: Callable[[], int], say: Callable[[Report], Non
 
 def main() -> None:
     """`python -m bench_client.run.worker`, spoken to over stdin and stdout."""
-    task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
+    line = sys.stdin.buffer.readline()
+    if not line:
+        _leave()
+    task = msgspec.json.decode(line, type=Task)
 
     def say(report: Report) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
         sys.stdout.buffer.flush()
 
     def await_start() -> int:
-        line = sys.stdin.buffer.readline()
-        if not line:
-            raise SystemExit("the parent is gone")
-        return int(line)
+        start = sys.stdin.buffer.readline()
+        if not start:
+            _leave()
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _leave)
+        return int(start)
 
-    work(task, await_start, say)
+    try:
+        work(task, await_start, say)
+    except (KeyboardInterrupt, BrokenPipeError):
+        _leave()
+
+
+def _leave() -> NoReturn:
+    """At once and without a word: the parent is gone, or wants nothing more."""
+    os._exit(1)
 
 
 if __name__ == "__main__":

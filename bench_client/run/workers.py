@@ -1,6 +1,7 @@
 """Several workers measure one plan together: started at one instant, merged into one window."""
 
 import asyncio
+import platform
 import signal
 import sys
 import time
@@ -10,8 +11,18 @@ from typing import Protocol, Self
 
 import msgspec
 
-from bench_client.records import Client, Clock, Events, Failure, PlannedRequest, RequestRecord
-from bench_client.run.window import Hooks, Window, signals
+from bench_client.records import (
+    Client,
+    Clock,
+    Events,
+    Failure,
+    PlannedRequest,
+    RequestRecord,
+    WorkerClock,
+)
+from bench_client.run.interrupts import Signals, signals
+from bench_client.run.server_watch import ServerWatch
+from bench_client.run.window import Hooks, Window
 from bench_client.run.worker import Report, Task
 
 # From "all are ready" to the common start: time enough to reach every worker.
@@ -28,6 +39,10 @@ class Worker(Protocol):
 
     task: Task
 
+    @property
+    def clock(self) -> WorkerClock | None:
+        """Null on this machine."""
+
     async def next(self) -> Report | None:
         """Its next report; null once it is gone."""
 
@@ -43,6 +58,8 @@ class Worker(Protocol):
 
 class ProcessWorker:
     """A worker in a process of this machine."""
+
+    clock: WorkerClock | None = None
 
     def __init__(self, task: Task, process: asyncio.subprocess.Process) -> None:
         self.task = task
@@ -94,24 +111,36 @@ async def conduct(workers: Sequence[Worker], hooks: Hooks) -> Window:
     Raises:
         WorkerError: a worker could not begin.
     """
+    watch = ServerWatch(hooks.server_lost, hooks.on_record)
+
+    def stop() -> None:
+        _each(workers, "stop")
 
     def interrupt() -> None:
         hooks.on_interrupt()
-        _each(workers, "stop")
+        stop()
 
     try:
-        with signals(interrupt):
+        with signals() as on_signal:
             await asyncio.gather(*(_ready(worker) for worker in workers))
             hooks.on_begin()
+            on_signal.first = interrupt
             start_ns = time.time_ns() + START_DELAY_NS
-            watcher = asyncio.create_task(_watch_server(workers, hooks))
             for worker in workers:
                 worker.start(start_ns)
-            found = await asyncio.gather(*(_collect(worker, hooks, start_ns) for worker in workers))
-            watcher.cancel()
+            watching = asyncio.create_task(watch.run(stop))
+            reports = (_collect(worker, watch, start_ns, on_signal) for worker in workers)
+            window = merge_windows(await asyncio.gather(*reports))
+            window.server_lost = await watch.last_look()
+            watching.cancel()
     finally:
         _each(workers, "kill")
-    return msgspec.structs.replace(merge_windows(found), began_unix_ns=start_ns)
+    window.began_unix_ns = start_ns
+    # The workers are interrupted by us, be it for a signal or for a server that is lost.
+    window.interrupted = on_signal.came > 0
+    clocks = tuple(worker.clock for worker in workers if worker.clock)
+    window.client = msgspec.structs.replace(window.client, worker_clocks=clocks)
+    return window
 
 
 def _each(workers: Sequence[Worker], what: str) -> None:
@@ -126,24 +155,24 @@ async def _ready(worker: Worker) -> None:
         raise WorkerError(f"worker {worker.task.worker}: {reason}")
 
 
-async def _watch_server(workers: Sequence[Worker], hooks: Hooks) -> None:
-    while hooks.server_lost() is None:  # noqa: ASYNC110 (a process is asked, not an event)
-        await asyncio.sleep(0.25)
-    _each(workers, "stop")
-
-
-async def _collect(worker: Worker, hooks: Hooks, start_ns: int) -> Window:
+async def _collect(worker: Worker, watch: ServerWatch, start_ns: int, on_signal: Signals) -> Window:
     missing = {request.id: request for request in worker.task.plan.requests}
     while report := await worker.next():
         if report.record:
             missing.pop(report.record.id, None)
-            hooks.on_record(report.record)
+            watch.record(report.record)
         if report.window:
             return report.window
-    for request in missing.values():
-        hooks.on_record(_lost(request, worker.task.worker))
+    # One that the interruption met before it began has sent nothing.
+    if not on_signal.came:
+        for request in missing.values():
+            watch.record(_lost(request, worker.task.worker))
     return Window(
-        client=Client(python="", transport="", clock=Clock(step_ns=0, checks=0)),
+        client=Client(
+            python=platform.python_version(),
+            transport=worker.task.transport.kind,
+            clock=Clock(step_ns=0, checks=0),
+        ),
         duration_ns=time.time_ns() - start_ns,
     )
 
@@ -178,9 +207,8 @@ def _lost(request: PlannedRequest, worker: str) -> RequestRecord:
 def merge_windows(windows: Sequence[Window]) -> Window:
     """One window from the workers': their CPU added up, the worst lag, the largest step."""
     clients = [window.client for window in windows]
-    known = next((client for client in clients if client.python), clients[0])
     client = msgspec.structs.replace(
-        known,
+        clients[0],
         workers=len(windows),
         connect_ms=tuple(ms for each in clients for ms in each.connect_ms),
         cpu_s=sum(each.cpu_s or 0.0 for each in clients),
@@ -193,6 +221,5 @@ def merge_windows(windows: Sequence[Window]) -> Window:
     return Window(
         client=client,
         duration_ns=max(window.duration_ns for window in windows),
-        interrupted=any(window.interrupted for window in windows),
         warmup_failures=[text for window in windows for text in window.warmup_failures],
     )

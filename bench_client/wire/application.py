@@ -2,11 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from bench_client.records import Failure
 from bench_client.wire.raw import RawResponse
 from bench_client.wire.transport import Limits, OutgoingRequest
+
+Reads = AsyncGenerator[tuple[int, bytes], None]
 
 
 class TooLargeError(Exception):
@@ -31,6 +34,9 @@ class Application:
         try:
             return await task
         except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if caller and caller.cancelling():
+                raise
             response.fault = Failure("interrupted", "the run was interrupted")
             response.done_ns = time.time_ns()
             return response
@@ -48,16 +54,22 @@ class Application:
         return response
 
     async def _fill(self, request: OutgoingRequest, response: RawResponse) -> None:
-        budget = self._limits.max_bytes
-        async for at_ns, data in self._reads(request, response):
-            response.reads.append((at_ns, data))
-            budget -= len(data)
-            if budget < 0:
-                raise TooLargeError
+        """The libraries' own time-outs let comments pass for progress, so time is kept here."""
+        budget, stall_s = self._limits.max_bytes, self._limits.stall_s
+        now = asyncio.get_running_loop().time
+        async with (
+            asyncio.timeout(stall_s) as deadline,
+            aclosing(self._reads(request, response)) as reads,
+        ):
+            async for at_ns, data in reads:
+                response.reads.append((at_ns, data))
+                budget -= len(data)
+                if budget < 0:
+                    raise TooLargeError
+                if b"data" in data:
+                    deadline.reschedule(now() + stall_s)
 
-    def _reads(
-        self, request: OutgoingRequest, response: RawResponse
-    ) -> AsyncIterator[tuple[int, bytes]]:
+    def _reads(self, request: OutgoingRequest, response: RawResponse) -> Reads:
         """Send, fill in status and headers, then give (arrival, body bytes)."""
         raise NotImplementedError
 
@@ -65,17 +77,53 @@ class Application:
         if isinstance(error, TooLargeError):
             limit = self._limits.max_bytes >> 20
             return Failure("too_large", f"the response is larger than {limit} MiB")
-        names = {kind.__name__ for kind in type(error).__mro__}
-        text = str(error) or type(error).__name__
-        if names & {"ConnectError", "ConnectTimeout", "APIConnectionError"} and not response.status:
-            return Failure("connect", f"cannot connect: {text}")
-        if names & {"TimeoutException", "APITimeoutError"}:
-            return Failure("stall", f"no more for {self._limits.stall_s:g} s (--stall-timeout)")
-        if "RemoteProtocolError" in names:
-            return Failure("truncated" if response.status else "reset", text)
-        return Failure("reset" if names & {"ReadError", "WriteError"} else "bad_http", text)
+        if isinstance(error, TimeoutError):
+            what = "no more tokens" if response.reads else "no answer"
+            message = f"{what} for {self._limits.stall_s:g} s (--stall-timeout)"
+            return Failure("stall", message)
+        return library_fault(error, answered=response.status is not None)
 
     def interrupt(self) -> None:
         """End every exchange in flight with the fault `interrupted`."""
         for task in self._running:
             task.cancel()
+
+
+def library_fault(error: Exception, *, answered: bool) -> Failure:
+    """What httpx or the SDK raised, in the wire's words.
+
+    By the classes' names: the SDK wraps the errors of whichever httpx it brings. `answered` says
+    that the response's head had come.
+    """
+    causes = _causes(error)
+    names = {kind.__name__ for cause in causes for kind in type(cause).__mro__}
+    text = library_reason(error)
+    if names & {"ConnectError", "ConnectTimeout"}:
+        return Failure("connect", f"cannot connect: {text}")
+    if names & {"ReadError", "WriteError"}:
+        return Failure("reset", f"the server broke the connection: {text}")
+    if "RemoteProtocolError" in names:
+        cut = "peer closed" in text or "Server disconnected" in text
+        kind = "truncated" if answered else "reset"
+        return Failure(kind if cut else "bad_http", text)
+    if "JSONDecodeError" in names:
+        return Failure("bad_event", f"an event is not JSON: {text}")
+    if "APIError" in names and answered:
+        said = getattr(error, "body", None)
+        return Failure("error_event", said if isinstance(said, str) else text)
+    return Failure("bad_http", text)
+
+
+def library_reason(error: BaseException) -> str:
+    """What httpx said, without the SDK's wrapping."""
+    cause = _causes(error)[0]
+    return str(cause) or type(cause).__name__
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The error of httpx and what it follows from; the SDK's where there is no other."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None:
+        chain.append(cause)
+    wrapped = [each for each in chain if type(each).__module__.partition(".")[0] != "openai"]
+    return wrapped or chain

@@ -1,9 +1,11 @@
 """One keep-alive connection that stamps what it reads."""
 
 import asyncio
+import os
 import socket
 import ssl
 import time
+from contextlib import suppress
 
 from bench_client.wire import stamps
 from bench_client.wire.endpoint import Endpoint
@@ -27,6 +29,9 @@ class Connection:
         self._tls: TlsSession | None = None
         self._exchange = Exchange(limits.max_bytes)
         self._ended: asyncio.Future[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._connecting: asyncio.Timeout | None = None
+        self._interrupted = False
         self._used = False
         self._progress_at = 0.0
         self.connect_ms = 0.0
@@ -34,12 +39,12 @@ class Connection:
     async def open(self) -> None:
         """Connect, and shake hands. OSError (ssl.SSLError is one) or TimeoutError on failure."""
         began = time.monotonic()
-        async with asyncio.timeout(self._limits.connect_s):
-            sock = await self._connect()
-            if self._context:
-                tls = TlsSession(self._context, self._endpoint.host)
-                await tls.handshake(self._loop, sock)
-                self._tls = tls
+        try:
+            async with asyncio.timeout(self._limits.connect_s) as self._connecting:
+                sock = await self._connect()
+                self._tls = await self._shake_hands(sock)
+        finally:
+            self._connecting = None
         self._sock = sock
         self._stamps = stamps.enable(sock)
         self._used = False
@@ -67,6 +72,17 @@ class Connection:
                 return sock
         raise failed or OSError(f"no address for {self._endpoint.host}")
 
+    async def _shake_hands(self, sock: socket.socket) -> TlsSession | None:
+        if self._context is None:
+            return None
+        tls = TlsSession(self._context, self._endpoint.host)
+        try:
+            await tls.handshake(self._loop, sock)
+        except BaseException:
+            sock.close()
+            raise
+        return tls
+
     def close(self) -> None:
         """Drop the socket."""
         if self._sock is not None:
@@ -80,71 +96,82 @@ class Connection:
         A kept-alive connection that the server had closed is opened anew and the request sent
         again, provided that not one byte of an answer had come.
         """
-        stale = self._used
+        stale = self._used and self._sock is not None
         response = await self._attempt(request)
         fault = response.fault
         if stale and fault and fault.kind == "reset" and not self._exchange.heard:
             response = await self._attempt(request)
-            response.reopened = True
         return response
 
     async def _attempt(self, request: bytes) -> RawResponse:
         exchange = self._exchange = Exchange(self._limits.max_bytes)
-        sock = self._sock
-        if sock is None:
-            exchange.response.reopened = self._used
+        if self._interrupted:
+            self.interrupt()
+        elif self._sock is None:
+            used = self._used
             try:
                 await self.open()
             except (OSError, TimeoutError) as error:
                 exchange.fail("connect", f"cannot connect: {_reason(error)}", time.time_ns())
-                return exchange.response
+            else:
+                exchange.response.reopened = used
+        if self._sock is None or exchange.done:
+            return exchange.response
         exchange.response.stamps = self._stamps
         self._ended = self._loop.create_future()
         self._used = True
         self._progress_at = time.monotonic()
         exchange.response.sent_ns = time.time_ns()
-        try:
-            await self._send(request)
-        except OSError as error:
-            exchange.lost(time.time_ns(), _reason(error))
-        self._settle()
+        self._send(self._sock, request)
         await self._ended
-        if not exchange.keep_alive:
+        if not (self._all_sent() and exchange.keep_alive):
             self.close()
         return exchange.response
 
-    async def _send(self, data: bytes) -> None:
-        sock = self._sock
-        if sock is None:  # the server closed it in the same moment
-            raise ConnectionResetError("closed by the server")
-        if self._tls:
-            data = self._tls.encrypt(data)
-        try:
-            sent = sock.send(data)
-        except BlockingIOError:
-            sent = 0
-        if sent < len(data):
-            await self._loop.sock_sendall(sock, memoryview(data)[sent:])
+    def _send(self, sock: socket.socket, data: bytes) -> None:
+        """Send at once what the kernel takes, the rest beside the reading: an answer may be early.
 
-    def _readable(self, sock: socket.socket) -> None:
+        What becomes of a connection that cannot be sent on, its reader sees.
+        """
+        sent = 0
+        with suppress(OSError):
+            data = self._tls.encrypt(data) if self._tls else data
+            sent = sock.send(data)
+        if sent < len(data):
+            self._sending = asyncio.create_task(self._send_on(sock, memoryview(data)[sent:]))
+
+    async def _send_on(self, sock: socket.socket, rest: memoryview) -> None:
+        with suppress(OSError):
+            await self._loop.sock_sendall(sock, rest)
+
+    def _all_sent(self) -> bool:
+        """Whether the whole request went out; the rest of one whose answer has ended never does."""
+        sending, self._sending = self._sending, None
+        return sending is None or not sending.cancel()
+
+    def _readable(self, sock: socket.socket) -> bool:
+        """Take one read; whether it brought anything."""
         try:
             at_ns, data = stamps.recv_stamped(sock, READ_BYTES)
             if self._tls and data:
                 data = self._tls.decrypt(data)
                 if not data and not self._tls.closed:
-                    return
+                    return True
         except BlockingIOError:
-            return
+            return False
         except OSError as error:
             self._lost(time.time_ns(), _reason(error))
-            return
+            return False
         exchange = self._exchange
         if not data or exchange.done:  # closed, or bytes that no request asked for
             self._lost(at_ns, None)
-            return
+            return False
         exchange.take(at_ns, data)
         if exchange.done:
             self._settle()
+        elif self._tls and self._tls.closed:  # TCP may stay open for long
+            self._lost(at_ns, None)
+        return True
 
     def _lost(self, at_ns: int, error: str | None) -> None:
         if not self._exchange.done:
@@ -160,6 +187,9 @@ class Connection:
         """Fail an exchange that has had no event for the stall time-out. `now`: monotonic s."""
         if self._ended is None or self._ended.done():
             return
+        # Where the peer breaks the connection, uvloop calls the reader once and never again.
+        while not self._ended.done() and self._sock and self._readable(self._sock):
+            pass
         if self._exchange.progressed():
             self._progress_at = now
         elif now - self._progress_at > self._limits.stall_s:
@@ -167,9 +197,11 @@ class Connection:
             self._fail("stall", f"{what} for {self._limits.stall_s:g} s (--stall-timeout)")
 
     def interrupt(self) -> None:
-        """End the exchange in flight, keeping what it has."""
-        if self._ended is not None:
-            self._fail("interrupted", "the run was interrupted")
+        """End the exchange in flight, keeping what it has, and begin no other."""
+        self._interrupted = True
+        self._fail("interrupted", "the run was interrupted")
+        if self._connecting:
+            self._connecting.reschedule(self._loop.time())
 
     def _fail(self, kind: str, message: str) -> None:
         self._exchange.fail(kind, message, time.time_ns())
@@ -179,4 +211,6 @@ class Connection:
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError) and not error.args:
         return "timed out"
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)  # asyncio writes "Connect call failed" in its place
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -24,6 +24,7 @@ class Exchange:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._seen = 0
+        self._seen_end = b""
         self._complete = self._headers_complete = False
         self._bodies: list[bytes] = []
         self.on_body = self._bodies.append
@@ -74,8 +75,9 @@ class Exchange:
     def progressed(self) -> bool:
         """Whether an event came since this was last asked. Comments are no progress."""
         reads = self.response.reads
-        new, self._seen = reads[self._seen :], len(reads)
-        return any(b"data" in body for _, body in new)
+        new = self._seen_end + b"".join(body for _, body in reads[self._seen :])
+        self._seen, self._seen_end = len(reads), new[-3:]
+        return b"data" in new
 
     @property
     def _close_delimited(self) -> bool:

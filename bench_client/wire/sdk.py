@@ -3,15 +3,17 @@
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
 from typing import Any
 
 import httpx
 import msgspec
 
-from bench_client.wire.application import Application
+from bench_client.wire.application import Application, Reads, library_reason
 from bench_client.wire.endpoint import Endpoint
 from bench_client.wire.httpcore_stamps import last_read_ns, stamp_reads
+from bench_client.wire.proxy import is_local
 from bench_client.wire.raw import RawResponse
 from bench_client.wire.transport import Limits, OutgoingRequest
 
@@ -38,29 +40,30 @@ class HttpxTransport(Application):
         self._client = httpx.AsyncClient(
             base_url=endpoint.url,
             headers=dict(headers) | {"Content-Type": "application/json"},
-            timeout=httpx.Timeout(limits.stall_s, connect=limits.connect_s, pool=None),
+            timeout=httpx.Timeout(None, connect=limits.connect_s),
             limits=httpx.Limits(max_connections=None),
             verify=tls or True,
+            trust_env=not is_local(endpoint),
         )
         stamp_reads(self._client)
 
     async def open(self, connections: int) -> None:
         """As many requests at once leave as many kept-alive connections."""
         began = time.monotonic()
-        await _at_once(connections, lambda: self._client.get("/v1/models"), httpx.ConnectError)
+        await _at_once(connections, lambda: self._client.get("/v1/models"), httpx.TransportError)
         self.connect_ms.append((time.monotonic() - began) * 1e3)
 
-    async def _reads(
-        self, request: OutgoingRequest, response: RawResponse
-    ) -> AsyncIterator[tuple[int, bytes]]:
+    async def _reads(self, request: OutgoingRequest, response: RawResponse) -> Reads:
         headers = {"X-Request-Id": request.id}
         async with self._client.stream(
             "POST", request.path, content=request.body, headers=headers
         ) as answer:
             response.status = answer.status_code
             response.headers = dict(answer.headers)
-            async for data in answer.aiter_bytes():
-                yield last_read_ns(answer), data
+            body: Any = answer.aiter_bytes()  # a generator, though declared an iterator
+            async with aclosing(body) as pieces:
+                async for data in pieces:
+                    yield last_read_ns(answer), data
 
     async def close(self) -> None:
         """Close every connection."""
@@ -88,8 +91,10 @@ class OpenAITransport(Application):
             api_key=key or "none",
             default_headers=dict(headers),
             max_retries=0,
-            timeout=limits.stall_s,
-            http_client=openai.DefaultAsyncHttpxClient(verify=tls or True),
+            timeout=openai.Timeout(None, connect=limits.connect_s),
+            http_client=openai.DefaultAsyncHttpxClient(
+                verify=tls or True, trust_env=not is_local(endpoint)
+            ),
         )
         self._status_error = openai.APIStatusError
         self._connection_error = openai.APIConnectionError
@@ -97,12 +102,14 @@ class OpenAITransport(Application):
     async def open(self, connections: int) -> None:
         """As many requests at once leave as many kept-alive connections."""
         began = time.monotonic()
-        await _at_once(connections, self._client.models.list, self._connection_error)
+        await _at_once(connections, self._models, self._connection_error)
         self.connect_ms.append((time.monotonic() - began) * 1e3)
 
-    async def _reads(
-        self, request: OutgoingRequest, response: RawResponse
-    ) -> AsyncIterator[tuple[int, bytes]]:
+    async def _models(self) -> None:
+        with suppress(self._status_error):  # an answer too, and the connection stays
+            await self._client.models.list()
+
+    async def _reads(self, request: OutgoingRequest, response: RawResponse) -> Reads:
         body = msgspec.json.decode(request.body, type=dict[str, Any])
         known = {key: body.pop(key) for key in _ARGUMENTS if key in body}
         chat = request.path.endswith("/chat/completions")
@@ -115,12 +122,13 @@ class OpenAITransport(Application):
             response.headers = dict(error.response.headers)
             yield time.time_ns(), error.response.content
             return
-        response.status = 200
-        response.headers = {"content-type": "text/event-stream"}
-        async for chunk in stream:
-            at_ns = time.time_ns()
-            data = chunk.to_json(indent=None, exclude_unset=True)
-            yield at_ns, b"data: %b\n\n" % data.encode()
+        response.status = stream.response.status_code
+        response.headers = dict(stream.response.headers)
+        async with stream:
+            async for chunk in stream:
+                at_ns = time.time_ns()
+                data = chunk.to_json(indent=None, exclude_unset=True)
+                yield at_ns, b"data: %b\n\n" % data.encode()
         yield time.time_ns(), b"data: [DONE]\n\n"  # the SDK keeps it to itself
 
     async def close(self) -> None:
@@ -128,11 +136,13 @@ class OpenAITransport(Application):
         await self._client.close()
 
 
-async def _at_once(count: int, get: Any, unreachable: type[Exception]) -> None:
+async def _at_once(
+    count: int, get: Callable[[], Awaitable[object]], unreachable: type[Exception]
+) -> None:
     async def one() -> None:
         try:
             await get()
         except unreachable as error:
-            raise ConnectionError(str(error)) from error
+            raise ConnectionError(library_reason(error)) from error
 
     await asyncio.gather(*(one() for _ in range(count)))

@@ -50,3 +50,22 @@ class TlsSession:
             self.closed = not part
             parts.append(part)
         return b"".join(parts)
+
+
+def refusal(error: BaseException) -> str | None:
+    """Why TLS failed, in one line, if that is what `error` or anything that it follows from says.
+
+    Null where it was not TLS.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return (
+                f"the certificate is refused ({cause.verify_message.rstrip('.')}): use the name "
+                "that it is made for, give its CA by --ca, or trust anything by --insecure"
+            )
+        if isinstance(cause, ssl.SSLError):
+            reason = (cause.reason or str(cause)).replace("_", " ").lower()
+            return f"TLS failed ({reason}): does the server speak https?"
+        cause = cause.__cause__ or cause.__context__
+    return None

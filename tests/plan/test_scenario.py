@@ -48,7 +48,7 @@ def test_a_line_that_cannot_be_used_is_named(
 
 def test_a_broken_line_is_named_by_number(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"prompt": "a"}\n{"prompt": \n')
-    with pytest.raises(ScenarioError, match="bad[.]jsonl:2"):
+    with pytest.raises(ScenarioError, match=r"bad\.jsonl:2"):
         load_scenario(str(tmp_path / "bad.jsonl"))
 
 

@@ -48,7 +48,7 @@ def test_a_line_broken_in_the_middle_is_an_error(tmp_path: Path) -> None:
         folder.write_header(header())
     line = msgspec.json.encode(record())
     (folder.path / "requests.jsonl").write_bytes(b"{broken\n" + line + b"\n")
-    with pytest.raises(StoreError, match="requests[.]jsonl"):
+    with pytest.raises(StoreError, match=r"requests\.jsonl"):
         load_run(folder.path)
 
 
@@ -56,7 +56,7 @@ def test_what_is_no_results_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not a results folder"):
         load_run(tmp_path)
     (tmp_path / "run.json").write_text("{}")
-    with pytest.raises(StoreError, match="run[.]json"):
+    with pytest.raises(StoreError, match=r"run\.json"):
         load_run(tmp_path)
 
 

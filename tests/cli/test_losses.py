@@ -1,0 +1,193 @@
+"""Dead clients, servers and workers, full disks: nothing measured is lost, nothing runs on."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.helpers import bench_client, load, one_line, prompts
+from tests.cli.processes import PARALLEL, STUCK, TOKENS, client, kinds, launched, one_error, whole
+from tests.conftest import StartSim, free_port
+
+
+@pytest.mark.parametrize("more", [(), PARALLEL])
+def test_a_killed_client_leaves_a_readable_folder(tmp_path: Path, more: tuple[object, ...]) -> None:
+    with client(tmp_path, *launched(tmp_path, *more)) as running:
+        running.until_records(5)
+        running.signal(signal.SIGKILL)
+        running.code()
+        running.leaves_nothing()
+    assert running.header["ended"] is None
+    assert running.header["server"]["engine_version"]
+    done = bench_client("report", running.folder)
+    assert done.returncode == 0, done.stderr
+    ended = len(whole(running.records()))
+    assert ended >= 5
+    assert f"{ended} ok, 0 failed" in done.stdout
+    assert f"cut off after {ended} of 60 requests" in done.stdout
+    assert running.said.count("Traceback") == 0
+
+
+def test_killed_in_an_arms_second_block(tmp_path: Path) -> None:
+    """Arms run ABBA: the first block's header must not pass for a whole run."""
+    arms = ("--server", "sim-eagle3", "--repeat", 2)
+    engine = ("--launch-arg=--step-ms", "--launch-arg=4", "--launch-arg=--verify-ms")
+    run = ("--server", "sim", *arms, *engine, "--launch-arg=4", "--port", free_port())
+    run = (*run, "--scenario", prompts(tmp_path / "p.jsonl", 4), "--max-tokens", TOKENS)
+    with client(tmp_path, *run, "--no-calibrate") as running:
+        running.until(lambda: running.said.count("launching sim ...") == 2, within=40)
+        running.until(lambda: running.said.count("sim  1/4") == 2)
+        running.signal(signal.SIGKILL)
+        running.code()
+        running.leaves_nothing()
+    first, _ = sorted(running.results.iterdir(), key=lambda path: len(path.name))
+    assert load(first / "run.json")["ended"] is None
+    done = bench_client("report", first)
+    assert "cut off after" in done.stdout
+    assert "of 8 requests" in done.stdout
+
+
+def test_killed_with_workers_in_a_stuck_request(tmp_path: Path, start_sim: StartSim) -> None:
+    """Against a server that lives on: the workers would wait for it."""
+    url = start_sim("--fixed", "5:2")
+    run = ("--url", url, "--scenario", prompts(tmp_path / "p.jsonl", 4), "--warmup", 0)
+    with client(tmp_path, *run, *PARALLEL, *STUCK) as running:
+        running.until_said("url  1/4")
+        running.until(lambda: len(running.tree("bench_client.run.worker")) == 2)
+        time.sleep(0.5)
+        running.signal(signal.SIGKILL)
+        running.code()
+        running.leaves_nothing()
+
+
+@pytest.mark.parametrize("more", [("--concurrency", 2), PARALLEL])
+def test_a_server_killed_while_measured_ends_the_run(
+    tmp_path: Path, more: tuple[object, ...]
+) -> None:
+    with client(tmp_path, *launched(tmp_path, *more, count=400)) as running:
+        running.until_records(4)
+        (server,) = running.tree("bench_client.sim")
+        server.kill()
+        assert running.code() == 1
+        running.leaves_nothing()
+    kept = running.records()
+    assert set(kinds(kept)) <= {"reset", "truncated", "connect", "interrupted"}
+    assert 1 <= len(kinds(kept)) <= 40  # not all of the 400
+    assert len(whole(kept)) >= 4
+    assert running.header["ended"] == "aborted"
+    assert "sim: the server died: it ended with code -9" in one_error(running)
+    assert running.header["client"]["stamp_source"] == "kernel"
+    assert f"{len(whole(kept))} ok" in running.printed
+
+
+def test_a_server_that_dies_with_its_last_request_is_noticed(tmp_path: Path) -> None:
+    dying = ("--launch-arg=--fault", "--launch-arg=die:5", "--warmup", 0)
+    with client(tmp_path, *launched(tmp_path, *dying, count=1)) as running:
+        assert running.code() == 1
+        running.leaves_nothing()
+    (record,) = running.records()
+    assert record["failure"]["kind"] in {"reset", "truncated"}
+    assert record["events"]["tokens"] == [1] * 5
+    assert "the server died: it ended with code -9" in one_error(running)
+
+
+def test_a_lost_worker_fails_its_share_only(tmp_path: Path) -> None:
+    with client(tmp_path, *launched(tmp_path, *PARALLEL, count=40)) as running:
+        running.until_records(8)
+        running.tree("bench_client.run.worker")[0].kill()
+        assert running.code() == 1
+        running.leaves_nothing()
+    kept = running.records()
+    assert len({record["id"] for record in kept}) == len(kept) == 40
+    lost = [record for record in kept if record["failure"]]
+    assert set(kinds(kept)) == {"worker_lost"}
+    assert len({record["worker"] for record in lost}) == 1
+    (name,) = {record["worker"] for record in lost}
+    others = [record for record in kept if record["worker"] != name]
+    assert len(whole(others)) == len(others) == 20
+    assert running.header["client"]["workers"] == 2
+    assert "worker_lost" in running.printed
+
+
+# Past this size a file takes no more bytes, as on a full disk.
+_LIMITED = (
+    "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000));"
+    "from bench_client.cli import main; main()"
+)
+
+
+@pytest.mark.parametrize("more", [("--concurrency", 2), PARALLEL, ("--request-rate", 40)], ids=str)
+def test_a_full_disk_ends_the_run_in_one_line(tmp_path: Path, more: tuple[object, ...]) -> None:
+    run = launched(tmp_path, *more, count=110, fixed="5:1")
+    with client(tmp_path, *run, program=_LIMITED) as running:
+        assert running.code() == 1
+        running.leaves_nothing()
+    assert "cannot write to" in one_error(running)
+    assert "--results" in one_error(running)
+    lines = (running.folder / "requests.jsonl").read_text().split("\n")[:-1]
+    assert 20 < len(lines) < 100
+    assert not list(running.folder.glob(".*.tmp"))
+    done = bench_client("report", running.folder, "--json")
+    assert done.returncode == 0, done.stderr
+    (read,) = json.loads(done.stdout)["runs"]
+    assert read["summary"]["requests"]["ok"] == len(lines)
+    assert "interrupted" in [doubt["code"] for doubt in read["summary"]["doubts"]]
+
+
+def test_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
+    run = launched(tmp_path, count=200)  # a plan of more than the limit
+    with client(tmp_path, *run, program=_LIMITED) as running:
+        assert running.code() == 1
+    assert "run.json: File too large" in one_error(running)
+    assert [path.name for path in running.folder.iterdir()] == ["requests.jsonl"]
+
+
+def test_the_sampler_leaves_a_full_disk_to_the_client() -> None:
+    sampler = [sys.executable, "-m", "bench_client.run.telemetry", "/dev/full"]
+    with subprocess.Popen(sampler, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.wait(20) == 0
+        assert process.stderr
+        assert process.stderr.read() == b""
+
+
+def test_a_folder_that_nobody_can_make(tmp_path: Path) -> None:
+    done = bench_client("--server", "sim", "--results", "/proc/results")
+    assert done.returncode == 1
+    assert "cannot write results to /proc/results" in one_line(done)
+
+
+def test_the_first_arm_is_reported_if_the_second_cannot_be_launched(tmp_path: Path) -> None:
+    # --fixed has no engine that could speculate.
+    run = launched(tmp_path, "--server", "sim-eagle3", count=3)
+    with client(tmp_path, *run) as running:
+        assert running.code() == 3
+        running.leaves_nothing()
+    assert "3 ok, 0 failed" in running.printed
+    first, second = sorted(running.results.iterdir(), key=lambda path: len(path.name))
+    assert f"results: {first}" in running.printed
+    assert load(first / "summary.json")["requests"]["ok"] == 3
+    assert load(second / "run.json")["ended"] == "aborted"
+    assert "sim-eagle3: it ended with code 2" in one_error(running)
+    assert running.said.rstrip().endswith(one_error(running))
+
+
+def test_a_run_that_cannot_be_calibrated_stands(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        program = (
+            f"from bench_client.run import calibrate; calibrate._free_port = lambda: {port};"
+            "from bench_client.cli import main; main()"
+        )
+        run = launched(tmp_path, "--calibrate", count=3)
+        with client(tmp_path, *run, program=program) as running:
+            assert running.code() == 0
+            running.leaves_nothing()
+    assert running.header["ended"] == "complete"
+    assert running.header["client"]["calibration"] is None
+    assert f"not calibrated: calibration: port {port} is in use" in one_error(running)
+    assert "3 ok, 0 failed" in running.printed

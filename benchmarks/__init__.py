@@ -1,0 +1,1 @@
+"""The measurements of the client itself: accuracy, CPU, coverage of its intervals."""

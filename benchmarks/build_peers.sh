@@ -15,7 +15,7 @@ build() { # NAME REQUIREMENT...
     install -m 755 /dev/null "$home/ready"
 }
 
-# guidellm needs a torch; the CPU's is the small one. Elsewhere than on this index:
-# PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+# guidellm needs a torch; the CPU's is the small one, from PyTorch's CPU index (PIP_EXTRA_INDEX_URL)
+# where the usual index does not have it.
 build guidellm 'torch==2.13.0+cpu' 'guidellm==0.8.1'
 build aiperf 'aiperf==0.13.0'

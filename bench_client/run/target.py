@@ -1,5 +1,6 @@
 """Measure a server that is up: who it is, its counters at both ends, the window between."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from bench_client.run.options import Observer, RunOptions
 from bench_client.run.record import trimmed
 from bench_client.run.reported import with_report
 from bench_client.run.server_facts import ControlPlane, ServerError, ServerFacts
+from bench_client.run.server_watch import LAST_LOOK_S
 from bench_client.run.store import RunFolder
 from bench_client.run.transports import tls_context
 from bench_client.run.window import Hooks, Window
@@ -101,10 +103,19 @@ def _measured(
     through = options.transport_to(url)
     try:
         return measure_plan(target.plan, through, served, hooks, options.workers, options.ray)
-    except WorkerError as error:
-        raise ServerError(str(error)) from error
-    except (OSError, TimeoutError) as error:
-        raise ServerError(f"cannot connect to {url}: {error}") from error
+    except (WorkerError, OSError, TimeoutError) as error:
+        raise ServerError(_why(target, url, error)) from error
+
+
+def _why(target: Target, url: str, error: Exception) -> str:
+    """Why nothing could be measured: first of all that the server was launched, and is dead."""
+    process = target.process
+    deadline = time.monotonic() + LAST_LOOK_S
+    while process and process.alive() and time.monotonic() < deadline:
+        time.sleep(0.02)  # its sockets close a little before it ends
+    if process and (died := process.exit_reason()):
+        return f"{target.header.server.name}: the server died: {died}"
+    return str(error) if isinstance(error, WorkerError) else f"cannot connect to {url}: {error}"
 
 
 def _control(endpoint: Endpoint, options: RunOptions) -> ControlPlane:

@@ -118,6 +118,16 @@ def launched(home: Path, *more: object, count: int = 60, fixed: str = "20:5") ->
     )
 
 
+def launched_pair(home: Path, *more: object) -> tuple[object, ...]:
+    """Two arms of four requests each; the engine models its speculation."""
+    return (
+        *("--server", "sim", "--server", "sim-eagle3", "--port", free_port()),
+        *("--launch-arg=--step-ms", "--launch-arg=8", "--launch-arg=--verify-ms"),
+        *("--launch-arg=16", "--scenario", prompts(home / "p.jsonl", 4)),
+        *("--max-tokens", TOKENS, "--ignore-eos", "--no-calibrate", *more),
+    )
+
+
 def kinds(records: list[Any]) -> list[str]:
     return [record["failure"]["kind"] for record in records if record["failure"]]
 

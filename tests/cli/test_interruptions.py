@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.helpers import load
-from tests.cli.processes import PARALLEL, STUCK, client, kinds, launched, whole
-
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
+from tests.cli.processes import PARALLEL, STUCK, client, kinds, launched, launched_pair, whole
 
 
 @pytest.mark.parametrize(
@@ -73,12 +71,28 @@ def test_a_second_signal_waits_for_nothing(tmp_path: Path, more: tuple[object, .
     assert "Traceback" not in running.said
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_while_the_server_is_launching(tmp_path: Path, number: int) -> None:
+def test_a_second_signal_reports_nothing(tmp_path: Path) -> None:
+    """Nor any arm that was measured before; its records are on the disk."""
+    with client(tmp_path, *launched_pair(tmp_path)) as running:
+        running.until_said("sim-eagle3  1/4")
+        (server,) = running.tree("bench_client.sim")
+        server.suspend()
+        running.signal(signal.SIGINT)
+        running.until_said("once more to stop at once")
+        running.signal(signal.SIGINT)
+        assert running.code(within=2) == 130
+        server.resume()
+        running.leaves_nothing()
+    assert running.printed == ""
+    ends = {load(path)["ended"] for path in running.results.glob("*/run.json")}
+    assert ends == {"complete", "interrupted"}
+
+
+def test_a_signal_while_the_server_is_launching(tmp_path: Path) -> None:
     slow = ("--launch-arg=--startup-delay-s", "--launch-arg=60")
     with client(tmp_path, *launched(tmp_path, *slow)) as running:
         running.until(lambda: running.tree("bench_client.sim"))
-        running.signal(number)
+        running.signal(signal.SIGINT)
         assert running.code() == 130
         running.leaves_nothing()
     assert running.header["ended"] == "interrupted"
@@ -128,6 +142,7 @@ def test_a_signal_while_calibrating_loses_no_figure(tmp_path: Path) -> None:
     with client(tmp_path, *run) as running:
         running.until_said("calibrating the client")
         running.until(lambda: running.tree("bench_client.sim"))
+        time.sleep(1.2)  # of the 2 s that it takes
         running.signal(signal.SIGINT)
         assert running.code() == 130
         running.leaves_nothing()

@@ -11,13 +11,21 @@ from pathlib import Path
 import pytest
 
 from tests.cli.helpers import bench_client, load, one_line, prompts
-from tests.cli.processes import PARALLEL, STUCK, TOKENS, client, kinds, launched, one_error, whole
-from tests.conftest import StartSim, free_port
+from tests.cli.processes import (
+    PARALLEL,
+    STUCK,
+    client,
+    kinds,
+    launched,
+    launched_pair,
+    one_error,
+    whole,
+)
+from tests.conftest import StartSim
 
 
-@pytest.mark.parametrize("more", [(), PARALLEL])
-def test_a_killed_client_leaves_a_readable_folder(tmp_path: Path, more: tuple[object, ...]) -> None:
-    with client(tmp_path, *launched(tmp_path, *more)) as running:
+def test_a_killed_client_leaves_a_readable_folder(tmp_path: Path) -> None:
+    with client(tmp_path, *launched(tmp_path)) as running:
         running.until_records(5)
         running.signal(signal.SIGKILL)
         running.code()
@@ -35,11 +43,7 @@ def test_a_killed_client_leaves_a_readable_folder(tmp_path: Path, more: tuple[ob
 
 def test_killed_in_an_arms_second_block(tmp_path: Path) -> None:
     """Arms run ABBA: the first block's header must not pass for a whole run."""
-    arms = ("--server", "sim-eagle3", "--repeat", 2)
-    engine = ("--launch-arg=--step-ms", "--launch-arg=4", "--launch-arg=--verify-ms")
-    run = ("--server", "sim", *arms, *engine, "--launch-arg=4", "--port", free_port())
-    run = (*run, "--scenario", prompts(tmp_path / "p.jsonl", 4), "--max-tokens", TOKENS)
-    with client(tmp_path, *run, "--no-calibrate") as running:
+    with client(tmp_path, *launched_pair(tmp_path, "--repeat", 2)) as running:
         running.until(lambda: running.said.count("launching sim ...") == 2, within=40)
         running.until(lambda: running.said.count("sim  1/4") == 2)
         running.signal(signal.SIGKILL)
@@ -94,6 +98,17 @@ def test_a_server_that_dies_with_its_last_request_is_noticed(tmp_path: Path) -> 
     assert record["failure"]["kind"] in {"reset", "truncated"}
     assert record["events"]["tokens"] == [1] * 5
     assert "the server died: it ended with code -9" in one_error(running)
+
+
+@pytest.mark.parametrize("more", [(), PARALLEL])
+def test_a_server_that_dies_while_warming_up(tmp_path: Path, more: tuple[object, ...]) -> None:
+    dying = ("--launch-arg=--fault", "--launch-arg=die:5")
+    with client(tmp_path, *launched(tmp_path, *dying, *more)) as running:
+        assert running.code() == 1
+        running.leaves_nothing()
+    assert "sim: the server died: it ended with code -9" in one_error(running)
+    assert running.header["ended"] == "aborted"
+    assert len(running.records()) <= 20
 
 
 def test_a_lost_worker_fails_its_share_only(tmp_path: Path) -> None:

@@ -89,21 +89,19 @@ def test_a_fresh_connection_is_not_retried() -> None:
     assert len(seen) == 2
 
 
-def test_a_connection_broken_behind_its_last_bytes_fails_at_once() -> None:
-    """The bytes and the RST arrive together: the reader is called for both only once."""
+def test_a_connection_broken_behind_its_last_bytes_is_seen() -> None:
+    """The bytes and the RST often arrive together: the reader is then called only once."""
 
     def serve(sock: socket.socket, number: int) -> None:
         read_request(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        sock.sendall(HEAD + b"\r\n" + b": a comment\n\n" * 20_000 + EVENT[:9])
+        sock.sendall(HEAD + b"\r\n" + EVENT[:9])
         sock.close()
 
     with scripted(serve) as server:
-        began = time.monotonic()
-        (record,) = send(server.url, [Ask()], stall_s=60.0)
-    assert time.monotonic() - began < 5
-    assert record.failure is not None
-    assert record.failure.kind == "reset"
+        records = send(server.url, [Ask()] * 20, stall_s=0.8)
+    assert {record.failure.kind for record in records if record.failure} == {"reset"}
+    assert not any(record.outcome == "ok" for record in records)
 
 
 def test_a_server_that_never_reads_the_request_stalls() -> None:
@@ -206,8 +204,19 @@ def test_connecting_is_interrupted_at_once() -> None:
 
 def test_nothing_is_sent_after_an_interruption() -> None:
     requests: list[bytes] = []
+
+    async def run(url: str) -> RawResponse:
+        transport = WireTransport(parse_endpoint(url), {}, Limits())
+        await transport.open(1)
+        transport.interrupt()
+        try:
+            return await transport.exchange(OutgoingRequest("r", "/v1/completions", b"{}"))
+        finally:
+            await transport.close()
+
     with scripted(lambda sock, number: requests.append(read_request(sock))) as server:
-        response = _interrupted(server.url, 0.0)
+        response = uvloop.run(run(server.url))
     assert response.fault is not None
     assert response.fault.kind == "interrupted"
+    assert response.sent_ns is None
     assert not any(requests)

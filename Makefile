@@ -5,7 +5,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 RIG := .engines/rig
 
-.PHONY: bench test check engines lint unit clean benchmark same-server
+.PHONY: bench test check engines lint unit clean benchmark same-server test-ray
 
 bench: .venv/ready
 	$(BIN)/bench-client --server sim --server sim-eagle3 --concurrency 1 --max-tokens 176
@@ -32,6 +32,12 @@ engines: .venv/ready
 
 $(RIG)/rig.json: $(wildcard tests/rig/*.py)
 	.engines/vllm/bin/python -m tests.rig.pair $(RIG)
+
+# Workers on a local two-node Ray cluster; Ray is a big install, so it has an environment of its own.
+test-ray:
+	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray
+	.venv-ray/bin/python -m pip install -q -e '.[dev,ray]'
+	.venv-ray/bin/python -m pytest -m ray tests/run/test_ray.py
 
 # The client against a server that stamps its own writes, every installed peer beside it.
 benchmark: .venv/ready

@@ -48,7 +48,8 @@ def _failures(summary: Summary) -> Iterator[Doubt]:
         yield Doubt(
             "empty_run", "invalid", "no request ended: see the server's log, then run again"
         )
-    if counts.failed:
+    # What an interruption cut off has a doubt of its own.
+    if counts.failed > counts.failures.get("interrupted", 0):
         kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.failures.items()))
         yield Doubt(
             "failed_requests",

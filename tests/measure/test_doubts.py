@@ -81,3 +81,9 @@ def test_repeats_differ(slower: float, expected: str | None) -> None:
         for i in range(5)
     ]
     assert severity(run(records), "repeats_differ") == expected
+
+
+def test_what_an_interruption_cut_off_is_no_failed_request() -> None:
+    cut = failed(10, "interrupted")
+    assert severity(run([*good(), cut]), "failed_requests") is None
+    assert severity(run([*good(), cut, failed(11, "reset")]), "failed_requests") == "invalid"

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import platform
+import re
 import signal
 import socket
 import subprocess
@@ -174,15 +175,22 @@ async def launch(tasks: Sequence[Task], address: str) -> list[RayWorker]:
         WorkerError: a node has no bench-client, another version of it, or no answer.
     """
     import ray  # noqa: PLC0415 (an extra)
+    from ray.exceptions import RayError  # noqa: PLC0415 (an extra)
 
     join(address)
     nodes = _nodes(ray)
-    placed = [(task, _seat(ray, nodes[at % len(nodes)])) for at, task in enumerate(tasks)]
+    seats: list[Any] = []
     try:
-        return await asyncio.gather(*(_seated(task, seat) for task, seat in placed))
-    except BaseException:
-        for _, seat in placed:
+        for index in range(len(tasks)):
+            seats.append(_seat(ray, nodes[index % len(nodes)]))
+        return await asyncio.gather(*map(_seated, tasks, seats))
+    except BaseException as error:
+        for seat in seats:
             ray.kill(seat)
+        if isinstance(error, RayError | ImportError):
+            raise WorkerError(
+                f"the nodes cannot begin: {_one_line(error)}; has each bench-client {__version__}?"
+            ) from error
         raise
 
 
@@ -198,8 +206,6 @@ def _seat(ray: Any, node: str) -> Any:
 
 
 async def _seated(task: Task, seat: Any) -> RayWorker:
-    from ray.exceptions import RayError  # noqa: PLC0415 (an extra)
-
     try:
         async with asyncio.timeout(LAUNCH_S):
             host, version = await seat.about.remote()
@@ -212,11 +218,6 @@ async def _seated(task: Task, seat: Any) -> RayWorker:
             await seat.say.remote(msgspec.json.encode(_on_its_clock(task, clock)))
     except TimeoutError as error:
         raise WorkerError(f"worker {task.worker}: no answer for {LAUNCH_S:g} s") from error
-    except RayError as error:
-        raise WorkerError(
-            f"worker {task.worker} cannot begin: {_one_line(error)}; has its node bench-client "
-            f"{__version__}?"
-        ) from error
     return RayWorker(task, seat, clock)
 
 
@@ -247,5 +248,7 @@ def clock_offset(pings: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
 
 
 def _one_line(error: BaseException) -> str:
+    """Of Ray's many lines that which names an error, else the last."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    named = [line for line in lines if re.match(r"\w+Error: ", line)]
+    return (named or lines or [type(error).__name__])[-1]

@@ -66,10 +66,11 @@ class Runner:
             await self._closed(iter(requests))
         else:
             await self._open(requests)
-        if self._reader:
+        ended_ns = time.time_ns()
+        if self._reader:  # what is still to be read is no part of the window
             await self._reader
         self._check_clock()
-        return time.time_ns() - self.began_ns
+        return ended_ns - self.began_ns
 
     def stop(self) -> None:
         """Send no more, and end what is in flight."""

@@ -187,6 +187,9 @@ class Connection:
         """Fail an exchange that has had no event for the stall time-out. `now`: monotonic s."""
         if self._ended is None or self._ended.done():
             return
+        if self._exchange.progressed():
+            self._progress_at = now
+            return
         # Where the peer breaks the connection, uvloop calls the reader once and never again.
         while not self._ended.done() and self._sock and self._readable(self._sock):
             pass

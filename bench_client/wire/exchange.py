@@ -90,6 +90,7 @@ class Exchange:
             self.keep_alive = False
         self.response.done_ns = at_ns
         self.done = True
+        del self._parser  # it holds this object: a cycle for each response, with the collector off
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer, which nothing here needs."""

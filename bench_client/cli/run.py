@@ -79,6 +79,7 @@ _client_options = options(
 @click.command()
 @click.option("--server", "servers", multiple=True, help="A server to launch; may be repeated.")
 @click.option("--url", help="Root of a server that runs already.")
+@click.option("--name", help="With --url: what to call it in the report.")
 @server_options
 @_plan_options
 @_client_options
@@ -105,6 +106,8 @@ def _check(given: dict[str, Any]) -> None:
         raise click.UsageError("give --server NAME (may be repeated) or --url URL")
     if given["transport"] == "openai" and given["api"] == "generate":
         raise click.UsageError("the openai SDK has no --api generate: take --transport httpx")
+    if given["name"] and not given["url"]:
+        raise click.UsageError("--name goes with --url; a --server has its own")
     if len(set(given["servers"])) < len(given["servers"]):
         raise click.UsageError("a --server is named twice; to repeat it use --repeat")
     if given["request_rate"] is None:
@@ -165,7 +168,8 @@ def _arms(given: dict[str, Any]) -> Any:
     if given["url"]:
         parse_endpoint(given["url"])
         asked = given["served_model_name"] or given["model"]
-        return (Arm(name="url", url=given["url"], served_model_name=asked, model=given["model"]),)
+        name = given["name"] or "url"
+        return (Arm(name=name, url=given["url"], served_model_name=asked, model=given["model"]),)
     from bench_client.cli.launching import launch_arms
 
     return launch_arms(given)

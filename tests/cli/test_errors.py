@@ -20,6 +20,7 @@ from tests.conftest import StartSim, free_port
         (("--server", "sim", "--scenario", "/none.jsonl"), 2, "/none.jsonl"),
         (("--server", "sim", "--concurrency", "0"), 2, "--concurrency"),
         (("--server", "sim", "--burstiness", "2"), 2, "--request-rate"),
+        (("--server", "sim", "--name", "mine"), 2, "--url"),
         (("--server", "sim", "--request-rate", "2", "--concurrency", "2"), 2, "open"),
         (("--server", "sim", "--scenario", "serial-chain", "--concurrency", "2"), 2, "chained"),
         (("--server", "sim", "--extra-body", "[1]"), 2, "JSON object"),

@@ -108,8 +108,10 @@ def test_url_leaves_the_server_running(tmp_path: Path, start_sim: StartSim) -> N
     url = start_sim("--fixed", "5:1")
     given = ("--scenario", prompts(tmp_path / "p.jsonl"), "--max-tokens", 3, "--no-calibrate")
     for results in ("a", "b"):
-        done = bench_client("--url", f"{url}/v1", *given, "--results", tmp_path / results)
+        named = ("--name", "mine", "--results", tmp_path / results)
+        done = bench_client("--url", f"{url}/v1", *given, *named)
         assert done.returncode == 0, done.stderr
+        assert folder(tmp_path / results).name.endswith("-p-mine")
     assert not (folder(tmp_path / "a") / "server.log").exists()
 
 

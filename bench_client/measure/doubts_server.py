@@ -79,6 +79,8 @@ def _sources(run: Run, summary: Summary) -> Iterator[Doubt]:
     if found is None or not found.accept_length:
         return
     known = {name: v for name, v in found.accept_length_sources.items() if v is not None}
+    if known.keys() & {"per_request", "metrics"}:
+        known.pop("log", None)  # its lines come every few seconds or steps, and miss the ends
     others = [value for name, value in known.items() if name != "client_events"]
     if others and known.get("client_events", 0.0) >= min(others):
         del known["client_events"]  # joined events hide steps, never invent them

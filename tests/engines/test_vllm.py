@@ -5,7 +5,6 @@ misses a known set of them, so that the accept length of each prompt is known in
 """
 
 import json
-import statistics
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +133,3 @@ def test_the_comparison_explains_itself(arms: tuple[Path, Path, str]) -> None:
     assert "each verify step costs" in printed
     assert "paired by prompt, 11 pairs" in printed
     assert "all 11 greedy answers are the same" in printed
-    speeds = [
-        statistics.mean(row["tps_decode"] for row in load(path / "summary.json")["rows"])
-        for path in arms[:2]
-    ]
-    assert all(speed > 0 for speed in speeds)

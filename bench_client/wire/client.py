@@ -33,7 +33,7 @@ class WireTransport:
         self.connect_ms: list[float] = []
 
     async def open(self, connections: int) -> None:
-        """Connect ahead, a few at a time: a listen queue is short."""
+        """Connect ahead, one at a time: a listen queue is short."""
         for _ in range(connections):
             connection = Connection(self._endpoint, self._limits, self._tls)
             await connection.open()

@@ -49,9 +49,10 @@ class HttpxTransport(Application):
 
     async def open(self, connections: int) -> None:
         """As many requests at once leave as many kept-alive connections."""
-        began = time.monotonic()
-        await _at_once(connections, lambda: self._client.get("/v1/models"), httpx.TransportError)
-        self.connect_ms.append((time.monotonic() - began) * 1e3)
+        self.connect_ms.append(await _at_once(connections, self._models, httpx.TransportError))
+
+    async def _models(self) -> httpx.Response:
+        return await self._client.get("/v1/models")
 
     async def _reads(self, request: OutgoingRequest, response: RawResponse) -> Reads:
         headers = {"X-Request-Id": request.id}
@@ -101,9 +102,7 @@ class OpenAITransport(Application):
 
     async def open(self, connections: int) -> None:
         """As many requests at once leave as many kept-alive connections."""
-        began = time.monotonic()
-        await _at_once(connections, self._models, self._connection_error)
-        self.connect_ms.append((time.monotonic() - began) * 1e3)
+        self.connect_ms.append(await _at_once(connections, self._models, self._connection_error))
 
     async def _models(self) -> None:
         with suppress(self._status_error):  # an answer too, and the connection stays
@@ -138,11 +137,15 @@ class OpenAITransport(Application):
 
 async def _at_once(
     count: int, get: Callable[[], Awaitable[object]], unreachable: type[Exception]
-) -> None:
+) -> float:
+    """`count` requests together; the milliseconds that they took."""
+
     async def one() -> None:
         try:
             await get()
         except unreachable as error:
             raise ConnectionError(library_reason(error)) from error
 
+    began = time.monotonic()
     await asyncio.gather(*(one() for _ in range(count)))
+    return (time.monotonic() - began) * 1e3

@@ -13,15 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from bench_client.wire.stamps import enable, recv_stamped
+from tests.conftest import free_port
 
 FAST = ("--step-ms=2", "--verify-ms=3", "--prefill-tok-s=1000000", "--answer-tokens=100:160")
 QUESTION = "Explain how a server batches requests"
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def chat(question: str = QUESTION, **fields: Any) -> dict[str, Any]:

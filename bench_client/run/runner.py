@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from types import coroutine
 
 import msgspec
 
@@ -11,7 +12,7 @@ from bench_client.plan.build import with_previous_answer
 from bench_client.records import Clock, Plan, PlannedRequest, RequestRecord
 from bench_client.run.record import make_record
 from bench_client.wire.raw import RawResponse
-from bench_client.wire.response import read_response
+from bench_client.wire.response import read_response, reading
 from bench_client.wire.stream import StreamResult
 from bench_client.wire.transport import OutgoingRequest, Transport
 
@@ -21,6 +22,9 @@ Sink = Callable[[RequestRecord], None]
 # A slot that cannot connect waits so long before its next request: whoever watches the server
 # finds out meanwhile, and thousands of requests need not fail.
 RECONNECT_NS = 100_000_000
+
+
+_in_turns = coroutine(reading)  # each pause is one turn of the loop
 
 
 class Runner:
@@ -144,22 +148,29 @@ class Runner:
             self._reader = asyncio.create_task(self._read_all())
 
     async def _read_all(self) -> None:
-        """One answer at a time: hundreds may end at once, and reading them in one go would leave
-        the sockets alone for so long that the kernel joins events and forgets their stamps.
+        """One answer at a time, and the sockets between: hundreds may end at once, and reading
+        them in one go would let the kernel join events and forget their stamps.
         """
         while self._unread:
             await asyncio.sleep(0)  # the sockets first
+            request, scheduled_ns, raw = self._unread.popleft()
             try:
-                self._read(*self._unread.popleft())
+                result = await _in_turns(raw, self._plan.api)
+                self._record(request, scheduled_ns, raw, result)
             except BaseException:  # what cannot be kept (a full disk) is not worth measuring
                 self.stop()
                 raise
 
     def _read(self, request: PlannedRequest, scheduled_ns: int, raw: RawResponse) -> StreamResult:
         result = read_response(raw, self._plan.api)
+        self._record(request, scheduled_ns, raw, result)
+        return result
+
+    def _record(
+        self, request: PlannedRequest, scheduled_ns: int, raw: RawResponse, result: StreamResult
+    ) -> None:
         self._check_clock()
         self._sink(make_record(request, scheduled_ns, raw, result, self._epoch_ns or self.began_ns))
-        return result
 
     def _check_clock(self) -> None:
         step = abs(time.time_ns() - time.monotonic_ns() - self._offset_ns)

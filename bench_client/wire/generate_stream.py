@@ -16,10 +16,12 @@ from bench_client.wire.stream import (
     Count,
     Payload,
     SglangSpeculation,
+    Steps,
     StreamResult,
     add_up,
     decode_event,
     finish_failure,
+    in_steps,
     until_done,
 )
 
@@ -54,14 +56,15 @@ _decode = msgspec.json.Decoder(_Payload).decode
 _decode_text = msgspec.json.Decoder(_Text).decode
 
 
-def fold(events: Iterable[tuple[int, bytes]]) -> StreamResult:
+def fold(events: Iterable[tuple[int, bytes]]) -> Steps[StreamResult]:
     """The data of each event with its arrival (ns), as one answer; nothing after `[DONE]` counts.
 
     `failure` is what the stream told of (`error_event`, `abort`, `bad_event`), not how it ended.
     """
-    before_done = list(until_done(events))
+    before_done = until_done(events)
     reader = _Reader(cumulative_text=_is_cumulative([payload for _, payload in before_done[:16]]))
-    return add_up([(at_ns, reader.chunk(payload)) for at_ns, payload in before_done], "native")
+    chunks = yield from in_steps(before_done, reader.chunk)
+    return add_up(chunks, "native")
 
 
 def _is_cumulative(payloads: list[bytes]) -> bool:

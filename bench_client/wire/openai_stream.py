@@ -15,10 +15,12 @@ from bench_client.wire.stream import (
     Count,
     Payload,
     SglangSpeculation,
+    Steps,
     StreamResult,
     add_up,
     decode_event,
     finish_failure,
+    in_steps,
     until_done,
 )
 
@@ -128,12 +130,12 @@ _NO_CHOICE = _Choice()
 _decode = msgspec.json.Decoder(_Payload).decode
 
 
-def fold(events: Iterable[tuple[int, bytes]]) -> StreamResult:
+def fold(events: Iterable[tuple[int, bytes]]) -> Steps[StreamResult]:
     """The data of each event with its arrival (ns), as one answer; nothing after `[DONE]` counts.
 
     `failure` is what the stream told of (`error_event`, `abort`, `bad_event`), not how it ended.
     """
-    chunks = [(at_ns, _read_chunk(payload)) for at_ns, payload in until_done(events)]
+    chunks = yield from in_steps(until_done(events), _read_chunk)
     return add_up(chunks, "usage_delta")
 
 

@@ -8,10 +8,12 @@ import msgspec
 from bench_client.records import Api, Failure
 from bench_client.wire import generate_stream, openai_stream
 from bench_client.wire.raw import RawResponse
-from bench_client.wire.sse import SseError, SseParser
+from bench_client.wire.sse import SseError, SseParser, whole_events
 from bench_client.wire.stream import (
     Payload,
+    Steps,
     StreamResult,
+    at_once,
     decode_event,
     error_text,
     one_line,
@@ -27,13 +29,18 @@ def read_response(raw: RawResponse, api: Api) -> StreamResult:
     A fault of the transport comes first, then what the server said, then how the stream ended;
     the tokens seen before a failure are kept.
     """
+    return at_once(reading(raw, api))
+
+
+def reading(raw: RawResponse, api: Api) -> Steps[StreamResult]:
+    """`read_response` with pauses."""
     if raw.status != 200:
         return StreamResult(failure=raw.fault or _refusal(raw))
     if _content_type(raw) != "text/event-stream":
         return StreamResult(failure=raw.fault or _no_stream(raw))
     events, broken = _events(raw)
     fold = generate_stream.fold if api == "generate" else openai_stream.fold
-    result = fold(events)
+    result = yield from fold(events)
     failure = raw.fault or result.failure or broken
     if failure is None:
         failure = _ending(raw, result, any_event=bool(events))
@@ -42,6 +49,9 @@ def read_response(raw: RawResponse, api: Api) -> StreamResult:
 
 def _events(raw: RawResponse) -> tuple[list[tuple[int, bytes]], Failure | None]:
     """The data of each event with the arrival of the read that completed it."""
+    usual = whole_events(raw.reads)
+    if usual is not None:
+        return usual, None
     parser = SseParser()
     events: list[tuple[int, bytes]] = []
     try:

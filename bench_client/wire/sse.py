@@ -1,6 +1,9 @@
 """Server-sent events: bytes in, data payloads out (WHATWG HTML, 9.2.6)."""
 
+from collections.abc import Sequence
+
 _BOM = b"\xef\xbb\xbf"
+MAX_EVENT_BYTES = 64 << 20
 
 
 class SseError(ValueError):
@@ -13,27 +16,17 @@ class SseParser:
     Only `data` is kept: `event`, `id`, `retry` and comments carry nothing that is measured here.
     """
 
-    def __init__(self, max_event_bytes: int = 64 << 20) -> None:
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max_event_bytes = max_event_bytes
         self._unfinished = bytearray()
         self._at_start = True
         self._after_cr = False
-        self._idle = False  # past the start and between events
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes; return the data of every event that they complete, in order.
 
         Raises SseError when an event is longer than `max_event_bytes`.
         """
-        if (
-            self._idle
-            and data.find(b"\n") == len(data) - 2
-            and data.startswith(b"data: ")
-            and data.endswith(b"\n")
-            and b"\r" not in data
-            and len(data) <= self._max_event_bytes
-        ):
-            return [data[6:-2]]  # the usual read: one event of one line
         blocks = self._complete_blocks(self._lf_only(data))
         payloads = [
             block[6:] if block.startswith(b"data: ") and b"\n" not in block else _payload(block)
@@ -70,7 +63,6 @@ class SseParser:
             if self._at_start:
                 blocks[0] = blocks[0].removeprefix(_BOM)
                 self._at_start = False
-        self._idle = not (unfinished or self._at_start or self._after_cr)
         if max([len(unfinished), *(len(block) + 2 for block in blocks)]) > self._max_event_bytes:
             message = f"an event is longer than {self._max_event_bytes} bytes"
             raise SseError(message)
@@ -85,3 +77,24 @@ def _payload(block: bytes) -> bytes | None:
         if name == b"data":
             values.append(value.removeprefix(b" "))
     return b"\n".join(values) if values else None
+
+
+def whole_events(reads: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]] | None:
+    """What an `SseParser` makes of reads that all hold whole events of one line, as most do.
+
+    Each event with the stamp of its read; null for any other stream. A few searches of the
+    stream as a whole settle it for every event, which costs a fifth of a parser.
+    """
+    whole = b"".join([data for _, data in reads])
+    events = whole.count(b"\n\n")
+    usual = (
+        whole.startswith(b"data: ")
+        and len(whole) <= MAX_EVENT_BYTES
+        and whole.count(b"\n\ndata: ") == events - 1
+        and whole.count(b"\n") == 2 * events
+        and b"\r" not in whole
+        and all(data.endswith(b"\n\n") for _, data in reads)
+    )
+    if not usual:
+        return None
+    return [(at_ns, data) for at_ns, read in reads for data in read[6:-2].split(b"\n\ndata: ")]

@@ -15,9 +15,8 @@ A chunk is a token-bearing event if it has text (answer, reasoning or tool call)
 tokens by the count above. A role alone is none of these.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise, takewhile
-from operator import itemgetter
+from collections.abc import Callable, Generator, Iterable, Sequence
+from operator import gt
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -27,7 +26,12 @@ from bench_client.records import Accept, Events, Failure, TokenCountSource
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Payload")
+Steps = Generator[None, None, T]
 Count = Annotated[int, Meta(ge=0)]
+
+# An answer is read in steps of so many events: a long one in one go would keep the sockets
+# waiting for milliseconds, while the kernel joins events and forgets their stamps.
+STEP_EVENTS = 100
 
 
 class StreamResult(Struct, frozen=True, kw_only=True):
@@ -112,19 +116,21 @@ def add_up(
     said = [chunk for _, chunk in chunks]
     source, counts = _count_tokens(said, total_source)
     bearing = [
-        index for index, chunk in enumerate(said) if chunk.text or chunk.token_ids or counts[index]
+        (at_ns, count)
+        for (at_ns, chunk), count in zip(chunks, counts, strict=True)
+        if count or chunk.text or chunk.token_ids
     ]
-    at_ns = tuple(chunks[index][0] for index in bearing)
+    at_ns = tuple([at for at, _ in bearing])
     output_tokens = _last([chunk.total_tokens for chunk in said])
     if source or bearing:
         output_tokens = sum(counts) if source else None
     return StreamResult(
         first_token_ns=at_ns[0] if at_ns else None,
         last_token_ns=at_ns[-1] if at_ns else None,
-        events=Events(at_ns, tuple(counts[index] if source else None for index in bearing)),
+        events=Events(at_ns, tuple([count if source else None for _, count in bearing])),
         reads=len(set(at_ns)),
         finish_reason=_last([chunk.finish_reason for chunk in said]),
-        failure=_first(*(chunk.failure for chunk in said)),
+        failure=_first(*[chunk.failure for chunk in said]),
         input_tokens=_last([chunk.input_tokens for chunk in said]),
         output_tokens=output_tokens,
         token_count_source=source or (None if output_tokens is None else "final_usage"),
@@ -139,11 +145,14 @@ def _count_tokens(
     chunks: list[Chunk], total_source: Literal["usage_delta", "native"]
 ) -> tuple[TokenCountSource | None, list[int]]:
     """The source that adds up and the tokens of each chunk (the rule at the top of the file)."""
-    total = _last([chunk.total_tokens for chunk in chunks])
-    ids = [len(chunk.token_ids or ()) for chunk in chunks]
-    everywhere = all(chunk.token_ids is not None for chunk in chunks if chunk.text)
-    if any(ids) and (everywhere if total is None else sum(ids) == total):
-        return "token_ids", ids
+    totals = [chunk.total_tokens for chunk in chunks]
+    total = _last(totals)
+    ids = [chunk.token_ids for chunk in chunks]
+    if any(ids):
+        counts = [len(each or ()) for each in ids]
+        everywhere = all(chunk.token_ids is not None for chunk in chunks if chunk.text)
+        if everywhere if total is None else sum(counts) == total:
+            return "token_ids", counts
     growth = _growth(chunks)
     if any(growth):
         return total_source, growth
@@ -155,14 +164,14 @@ def _count_tokens(
 
 def _growth(chunks: list[Chunk]) -> list[int]:
     """Growth of the running total on each chunk; all zero if it isn't a running total."""
-    none = [0] * len(chunks)
-    with_text = [chunk for chunk in chunks if chunk.text]
-    silent = sum(chunk.total_tokens is None for chunk in with_text)
+    counts = [0] * len(chunks)
+    with_text = [chunk.total_tokens for chunk in chunks if chunk.text]
+    if with_text and 2 * with_text.count(None) >= len(with_text):
+        return counts
     totals = [chunk.total_tokens for chunk in chunks if chunk.total_tokens is not None]
-    falls = any(later < earlier for earlier, later in pairwise([0, *totals]))
-    if falls or (with_text and 2 * silent >= len(with_text)):
-        return none
-    counts, seen, last_event = none.copy(), 0, None
+    if any(map(gt, totals, totals[1:])):
+        return counts
+    seen, last_event = 0, None
     for index, chunk in enumerate(chunks):
         gained = 0 if chunk.total_tokens is None else chunk.total_tokens - seen
         if not chunk.trailing and (gained or chunk.text):
@@ -202,10 +211,38 @@ def _last(values: list[T | None]) -> T | None:
     return _first(*reversed(values))
 
 
-def until_done(events: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+def until_done(events: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     """The events before `[DONE]`, without those of empty data (kept alive, nothing said)."""
-    before = takewhile(lambda event: not event[1].startswith(b"[DONE]"), events)
-    return filter(itemgetter(1), before)
+    said = []
+    for event in events:
+        payload = event[1]
+        if payload.startswith(b"[DONE]"):
+            break
+        if payload:
+            said.append(event)
+    return said
+
+
+def in_steps(
+    events: Sequence[tuple[int, bytes]], read: Callable[[bytes], Chunk]
+) -> Steps[list[tuple[int, Chunk]]]:
+    """The chunk of each event. Pauses now and then, for whoever else has work to do."""
+    chunks: list[tuple[int, Chunk]] = []
+    for begin in range(0, len(events), STEP_EVENTS):
+        if begin:
+            yield
+        chunks += [(at_ns, read(data)) for at_ns, data in events[begin : begin + STEP_EVENTS]]
+    return chunks
+
+
+def at_once(steps: Steps[T]) -> T:
+    """What the steps come to, without a pause."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
 
 
 class Payload(Struct, gc=False):

@@ -1,11 +1,12 @@
 """Chunks of a chat stream, written by hand."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from bench_client.wire.openai_stream import fold
-from bench_client.wire.stream import StreamResult
+from bench_client.wire.stream import StreamResult, at_once
 
 ROLE: dict[str, Any] = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}
 
@@ -19,6 +20,10 @@ def chat(
     """A chunk of a chat stream with the fields given, the others null."""
     choice = {"index": 0, "delta": {"content": text}, "token_ids": ids, "finish_reason": finish}
     return {"choices": [choice], "usage": total_usage(total)}
+
+
+def folded(events: Iterable[tuple[int, bytes]]) -> StreamResult:
+    return at_once(fold(events))
 
 
 def delta(**fields: Any) -> dict[str, Any]:
@@ -37,4 +42,4 @@ def total_usage(total: int | None) -> dict[str, int] | None:
 def read(*chunks: dict[str, Any] | bytes) -> StreamResult:
     """The chunks, arriving at 10, 20, 30, ..."""
     encoded = (each if isinstance(each, bytes) else msgspec.json.encode(each) for each in chunks)
-    return fold((10 * number, payload) for number, payload in enumerate(encoded, 1))
+    return folded((10 * number, payload) for number, payload in enumerate(encoded, 1))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bench_client.records import Accept, Events, Failure
 from bench_client.wire.generate_stream import fold
-from bench_client.wire.stream import StreamResult
+from bench_client.wire.stream import StreamResult, at_once
 
 from .captured import GENERATE, timed_events
 
@@ -27,7 +27,7 @@ def said(
 def read(*payloads: dict[str, Any] | bytes) -> StreamResult:
     """The events, arriving at 10, 20, 30, ..."""
     encoded = (each if isinstance(each, bytes) else msgspec.json.encode(each) for each in payloads)
-    return fold((10 * number, payload) for number, payload in enumerate(encoded, 1))
+    return at_once(fold((10 * n, payload) for n, payload in enumerate(encoded, 1)))
 
 
 def captured() -> list[dict[str, Any]]:
@@ -226,4 +226,4 @@ def test_whole_or_in_increments(steps: list[tuple[str, int]], texts: bool, ids: 
 
 @given(st.lists(st.binary(max_size=30)))
 def test_any_bytes_are_a_failure(payloads: list[bytes]) -> None:
-    assert fold(enumerate(payloads)).events == Events()
+    assert at_once(fold(enumerate(payloads))).events == Events()

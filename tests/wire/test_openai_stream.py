@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_client.records import Accept, Events, Failure
-from bench_client.wire.openai_stream import fold
 from bench_client.wire.stream import StreamResult
 
 from .captured import (
@@ -18,11 +17,11 @@ from .captured import (
     VLLM_PLAIN,
     timed_events,
 )
-from .chunks import chat, delta, read, usage
+from .chunks import chat, delta, folded, read, usage
 
 
 def captured(name: str, until: int | None = None) -> StreamResult:
-    return fold((at_ns, data[6:-2]) for at_ns, data in timed_events(name)[:until])
+    return folded((at_ns, data[6:-2]) for at_ns, data in timed_events(name)[:until])
 
 
 @pytest.mark.parametrize(
@@ -260,7 +259,7 @@ json_values = st.recursive(
 
 @given(st.lists(st.dictionaries(fields, json_values, max_size=4) | json_values, max_size=6))
 def test_any_json_is_read_or_a_failure(payloads: list[Any]) -> None:
-    result = fold((number, msgspec.json.encode(each)) for number, each in enumerate(payloads))
+    result = folded((number, msgspec.json.encode(each)) for number, each in enumerate(payloads))
     assert len(result.events.at_ns) == len(result.events.tokens)
     known = [count for count in result.events.tokens if count is not None]
     assert not known or sum(known) == result.output_tokens
@@ -268,4 +267,4 @@ def test_any_json_is_read_or_a_failure(payloads: list[Any]) -> None:
 
 @given(st.lists(st.binary(max_size=30)))
 def test_any_bytes_are_a_failure(payloads: list[bytes]) -> None:
-    assert fold(enumerate(payloads)).events == Events()
+    assert folded(enumerate(payloads)).events == Events()

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from bench_client.records import Api, Events, Failure
 from bench_client.wire.raw import RawResponse
-from bench_client.wire.response import read_response
+from bench_client.wire.response import read_response, reading
+from bench_client.wire.stream import STEP_EVENTS
 
 from .captured import GENERATE, NAMES, SGLANG_TREE, VLLM_METRICS, body, response, timed_events
 
@@ -60,6 +61,22 @@ def test_a_response_in_one_read_has_the_same_tokens(name: str) -> None:
     assert set(joined.events.at_ns) == {77}
     assert joined.events.tokens == apart.events.tokens
     assert (joined.text, joined.accept) == (apart.text, apart.accept)
+
+
+@pytest.mark.parametrize("name", [SGLANG_TREE, GENERATE])
+def test_a_long_answer_is_read_with_pauses(name: str) -> None:
+    events = timed_events(name)
+    long = response([*events[:-2], *(events[-3:-2] * 950), *events[-2:]])
+    steps = reading(long, api_of(name))
+    pauses, result = 0, None
+    while result is None:
+        try:
+            next(steps)
+            pauses += 1
+        except StopIteration as end:
+            result = end.value
+    assert pauses == len(long.reads) // STEP_EVENTS
+    assert result == read_response(long, api_of(name))
 
 
 @given(st.lists(st.integers(0, len(body(GENERATE))), max_size=20))

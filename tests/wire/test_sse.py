@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_client.wire.sse import SseError, SseParser
+from bench_client.wire.sse import SseError, SseParser, whole_events
 
 from .captured import GENERATE, NAMES, SGLANG_TREE, VLLM_METRICS, body, timed_events
 
@@ -175,6 +175,24 @@ def test_arbitrary_bytes_raise_nothing_else(feeds: list[bytes], bound: int) -> N
     except SseError:
         pass
     assert parser.pending in {True, False}
+
+
+@given(st.lists(st.lists(pieces, max_size=8).map(b"".join), max_size=12))
+def test_whole_events_are_what_a_parser_makes_of_them(feeds: list[bytes]) -> None:
+    parser = SseParser()
+    parsed = [(number, data) for number, feed in enumerate(feeds) for data in parser.feed(feed)]
+    assert whole_events(list(enumerate(feeds))) in (None, parsed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_captured_stream_needs_no_parser(name: str) -> None:
+    events = timed_events(name)
+    said = [(at_ns, data[6:-2]) for at_ns, data in events]
+    assert whole_events(events) == said
+    first_at, second_at = events[0][0], events[1][0]
+    joined = whole_events([(second_at, events[0][1] + events[1][1]), *events[2:]])
+    assert joined == [(second_at, said[0][1]), *said[1:]] != said or first_at == second_at
+    assert whole_events([(0, events[0][1][:-1]), (1, b"\n" + events[1][1])]) is None
 
 
 def cpu_seconds(feeds: list[bytes]) -> float:

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_client.records import Events
-from bench_client.wire.openai_stream import fold
 
-from .chunks import ROLE, chat, read, usage
+from .chunks import ROLE, chat, folded, read, usage
 
 
 @pytest.mark.parametrize(
@@ -122,5 +121,5 @@ def test_spread_usage_sums_exactly_and_follows_the_text(texts: list[str], total:
 
 def test_events_of_one_read_are_one_read() -> None:
     payloads = [msgspec.json.encode(chat("a")) for _ in range(5)]
-    result = fold(zip((5, 5, 5, 9, 9), payloads, strict=True))
+    result = folded(zip((5, 5, 5, 9, 9), payloads, strict=True))
     assert (len(result.events.at_ns), result.reads) == (5, 2)

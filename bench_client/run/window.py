@@ -13,8 +13,10 @@ from msgspec import Struct
 
 from bench_client.records import Client, Load, Plan, PlannedRequest, RequestRecord
 from bench_client.run.interrupts import Signals, signals
+from bench_client.run.preamble import preamble_events
 from bench_client.run.runner import Encode, Runner
 from bench_client.run.server_watch import ServerWatch
+from bench_client.wire import open_files
 from bench_client.wire.payload import PATHS, Dialect, request_body
 from bench_client.wire.transport import OutgoingRequest, Transport
 
@@ -54,7 +56,7 @@ async def measure(
     """Warm up, run the plan, close. `target`: the served model's name and the engine's dialect.
 
     Raises:
-        OSError: the server cannot be connected to.
+        OSError: the server cannot be connected to, or not so often.
     """
     model, dialect = target
 
@@ -62,11 +64,16 @@ async def measure(
         body = request_body(request, plan, model, dialect)
         return OutgoingRequest(request.id, PATHS[plan.api], body)
 
+    open_files.allow(connections(plan.load))
     with signals() as on_signal:
         try:
             await transport.open(connections(plan.load))
+            preamble = 0
+            if dialect == "transformers" and plan.api == "chat":
+                preamble = await preamble_events(plan, transport, encode)
             warmup_failures = await _warm_up(plan, transport, encode)
-            window = await _run((plan, transport, encode), hooks, on_signal)
+            work = (plan, transport, encode, preamble)
+            window = await _run(work, hooks, on_signal)
         finally:
             await transport.close()
     window.interrupted = on_signal.came > 0
@@ -104,11 +111,14 @@ def _closed(load: Load) -> Load:
     return Load(kind="closed", concurrency=load.concurrency or 1)
 
 
-async def _run(work: tuple[Plan, Transport, Encode], hooks: Hooks, on_signal: Signals) -> Window:
+async def _run(
+    work: tuple[Plan, Transport, Encode, int], hooks: Hooks, on_signal: Signals
+) -> Window:
     start_ns = hooks.on_begin()
     window = Window(client=Client(python=platform.python_version(), transport=""))
     watch = ServerWatch(hooks.server_lost, hooks.on_record)
-    runner = Runner(*work, watch.record, hooks.epoch_ns)
+    plan, transport, encode, preamble = work
+    runner = Runner(plan, transport, encode, watch.record, hooks.epoch_ns, preamble)
 
     def interrupt() -> None:
         hooks.on_interrupt()

@@ -3,11 +3,12 @@
 import asyncio
 import gc
 import io
-import resource
 import selectors
 import signal
 import sys
 from time import time_ns
+
+from bench_client.wire import open_files
 
 from . import side
 from .pacing import PreciseSelector
@@ -17,8 +18,7 @@ from .vocabulary import tape
 
 def serve(settings: ServerSettings) -> None:
     """Serve until SIGINT or SIGTERM; raises OSError where the port cannot be bound."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    open_files.allow(0)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     with asyncio.Runner(loop_factory=_event_loop) as runner:

@@ -1,11 +1,12 @@
 """Wrong input: one line that says what to do, and the right exit code."""
 
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.helpers import bench_client, one_line, prompts
+from tests.cli.helpers import BENCH_CLIENT, bench_client, one_line, prompts
 from tests.conftest import StartSim, free_port
 
 
@@ -96,6 +97,27 @@ def test_a_server_that_dies_at_its_start_says_why(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "accept" in one_line(done)
     assert "server.log" in one_line(done)
+
+
+@pytest.mark.parametrize(("soft", "hard", "code"), [(80, 400, 0), (80, 150, 1)])
+def test_more_connections_than_open_files(
+    soft: int, hard: int, code: int, tmp_path: Path, start_sim: StartSim
+) -> None:
+    limited = f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"'
+    done = subprocess.run(
+        [
+            *("bash", "-c", limited, "bash", *BENCH_CLIENT, "--url", start_sim()),
+            *("--scenario", str(prompts(tmp_path / "p.jsonl", 100)), "--concurrency", "100"),
+            *("--max-tokens", "3", "--warmup", "0", "--no-calibrate"),
+            *("--results", str(tmp_path / "results")),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    if code:
+        assert "ulimit -Hn" in one_line(done)
 
 
 def test_an_api_key_is_asked_for_and_never_written(tmp_path: Path, start_sim: StartSim) -> None:

@@ -42,6 +42,7 @@ test-ray:
 # The client against a server that stamps its own writes, every installed peer beside it.
 benchmark: .venv/ready
 	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m benchmarks.workers
 
 # sglang.bench_serving and bench-client on one real server.
 same-server: engines

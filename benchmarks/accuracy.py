@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +83,7 @@ def _run(client: Client, streams: int, program: Path, given: argparse.Namespace)
     ):
         task = Task(server.url, streams, given.engines, Path(folder))
         began = time.monotonic()
-        cpu_s = _run_pinned(client, task, given.client_core)
+        cpu_s = run_pinned(client, task, (given.client_core,))
         wall_s = time.monotonic() - began
         sent = server.sent(last=task.requests)
         return Row(
@@ -94,10 +95,13 @@ def _run(client: Client, streams: int, program: Path, given: argparse.Namespace)
         )
 
 
-def _run_pinned(client: Client, task: Task, core: int) -> float:
-    """Run it to its end on one core; CPU seconds of it and the processes that it waited for."""
+def run_pinned(client: Client, task: Task, cores: Sequence[int]) -> float:
+    """Run it to its end on these cores; CPU seconds of it and the processes that it waited for.
+
+    Raises RunError.
+    """
     program = str((task.engines / client.program).absolute())
-    command = ["taskset", "-c", str(core), program, *client.command(task)]
+    command = ["taskset", "-c", ",".join(map(str, cores)), program, *client.command(task)]
     log = task.folder / "log.txt"
     before = os.times()
     with log.open("wb") as out:

@@ -21,12 +21,14 @@ class Task:
     """One client's run: `requests` answers of TOKENS tokens, `streams` at a time.
 
     `engines` holds the environments of `make engines` and build_peers.sh; `folder` is the run's.
+    `workers` is for ours alone.
     """
 
     url: str
     streams: int
     engines: Path
     folder: Path
+    workers: int = 1
 
     @property
     def requests(self) -> int:
@@ -63,9 +65,20 @@ def _ours(task: Task) -> list[str]:
     lines = [json.dumps({"prompt": f"say end {index}"}) for index in range(task.requests)]
     prompts.write_text("\n".join(lines) + "\n")
     return [
-        *("run", "--url", task.url, "--scenario", str(prompts), "--results", str(task.folder)),
+        *(
+            "-m",
+            "bench_client",
+            "run",
+            "--url",
+            task.url,
+            "--scenario",
+            str(prompts),
+            "--results",
+            str(task.folder),
+        ),
         *("--concurrency", str(task.streams), "--max-tokens", str(TOKENS), "--ignore-eos"),
         *("--api", "completions", "--warmup", "0", "--no-calibrate", "--quiet"),
+        *("--workers", str(task.workers)),
     ]
 
 
@@ -165,9 +178,8 @@ _RUST_CLIENT = _sglang("sglang.benchmark.rust_client")
 _SERVING = _sglang("sglang.benchmark.serving")
 _GUIDELLM = Path("peers-guidellm/bin/guidellm")
 _AIPERF = Path("peers-aiperf/bin/aiperf")
-_OUR_PROGRAM = Path(sys.executable).with_name("bench-client")
 
-OURS = Client("bench-client", _OUR_PROGRAM, _ours, _our_figures, ())
+OURS = Client("bench-client", Path(sys.executable), _ours, _our_figures, ())
 RUST = Client("sglang Rust client", _SGLANG, _RUST_CLIENT, _bench_serve_figures, _OFFLINE)
 CLIENTS = (
     OURS,

@@ -205,7 +205,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "missing_extra",
-        r"Missing dependencies for serving",
+        r"Missing dependencies for serving|requires `accelerate`",
         "install what the server needs: pip install 'transformers[serving]'",
         ("transformers",),
     ),

@@ -17,7 +17,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A server's own report. `speculates` is None where it does not say.
 
     `kv_tokens` is the size of the KV cache, `graph_batch_sizes` the sizes with a CUDA graph (of
-    requests in SGLang, of tokens in vLLM).
+    requests in SGLang, of tokens in vLLM). `samples` is false where it decodes greedily whatever
+    temperature is asked for.
     """
 
     engine_version: str | None = None
@@ -32,6 +33,7 @@ class ServerFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prefix_caching: bool | None = None
     graph_batch_sizes: tuple[int, ...] | None = None
     speculates: bool | None = None
+    samples: bool | None = None
     speculative: dict[str, Any] | None = None
 
 

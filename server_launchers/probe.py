@@ -108,6 +108,7 @@ def probe(engine: Probeable, python: str) -> Probed:
     return msgspec.structs.replace(seen, help=_help(engine, seen))
 
 
+@functools.cache  # a failure too: asking takes as long as it takes to import an engine
 def _help(engine: Probeable, seen: Probed) -> str | None:
     """The server's --help, kept between runs; None if it cannot be had."""
     if engine not in HELP:

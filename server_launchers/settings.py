@@ -120,6 +120,22 @@ def asked(s: LaunchSettings) -> dict[str, Any] | None:
     }
 
 
+def check_chain(s: LaunchSettings, engine: str) -> None:
+    """For an engine whose drafts are a chain. SettingsError if a tree is asked for."""
+    if s.spec_topk not in (None, 1):
+        raise SettingsError(
+            f"server {s.name}: {engine} drafts a chain, not a tree: spec_topk must be 1, not"
+            f" {s.spec_topk}"
+        )
+    drafts = None if s.spec_draft_tokens is None else s.spec_draft_tokens - 1
+    if drafts is not None and s.spec_steps not in (None, drafts):
+        raise SettingsError(
+            f"server {s.name}: {engine} drafts a chain: {s.spec_steps} steps verify"
+            f" {(s.spec_steps or 0) + 1} tokens, not {s.spec_draft_tokens}: leave out"
+            " spec_draft_tokens"
+        )
+
+
 def _server(name: str, presets: Presets) -> Table:
     if name in presets.servers:
         return presets.servers[name]

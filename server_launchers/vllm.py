@@ -6,8 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from .flags import option, takes
-from .presets import SettingsError
-from .settings import LaunchCommand, LaunchSettings, asked
+from .settings import LaunchCommand, LaunchSettings, asked, check_chain
 from .urls import root
 
 
@@ -41,11 +40,7 @@ def command(s: LaunchSettings) -> LaunchCommand:
 
 
 def _speculative_config(s: LaunchSettings) -> dict[str, Any]:
-    if s.spec_topk not in (None, 1):
-        raise SettingsError(
-            f"server {s.name}: vLLM drafts a chain, not a tree: spec_topk must be 1, not"
-            f" {s.spec_topk}"
-        )
+    check_chain(s, "vLLM")
     config: dict[str, Any] = {"method": "eagle3", "model": s.draft_model}
     if s.spec_steps is not None:
         config["num_speculative_tokens"] = s.spec_steps

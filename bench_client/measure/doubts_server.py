@@ -24,6 +24,7 @@ def server_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
     yield from _sources(run, summary)
     yield from _cache(run)
     yield from _capped(summary)
+    yield from _greedy(run)
     if run.header.server.simulated:
         yield Doubt(
             "simulated",
@@ -134,6 +135,20 @@ def _cached_share(run: Run) -> float | None:
         if cached is not None and total:
             return cached / total
     return None
+
+
+def _greedy(run: Run) -> Iterator[Doubt]:
+    sampling = run.header.plan.sampling
+    temperature, greedy = sampling.temperature, run.header.server.facts.get("samples") is False
+    overruled = sampling.ignore_eos or "generation_config" in sampling.extra_body
+    if greedy and temperature > 0 and not overruled:
+        yield Doubt(
+            "temperature_ignored",
+            "doubtful",
+            f"temperature {temperature:g} was asked for, and the server decoded greedily: "
+            "transformers serve samples only if the model's generation_config.json has "
+            "do_sample true",
+        )
 
 
 def _capped(summary: Summary) -> Iterator[Doubt]:

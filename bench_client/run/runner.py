@@ -30,7 +30,8 @@ _in_turns = coroutine(reading)  # each pause is one turn of the loop
 class Runner:
     """Runs one plan once. `stop()` ends it early; what was measured so far is in the sink.
 
-    Records count from `epoch_ns` (CLOCK_REALTIME), null: from the start of the clock.
+    Records count from `epoch_ns` (CLOCK_REALTIME), null: from the start of the clock. The first
+    `preamble` events of text of an answer are no tokens (see preamble.py).
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class Runner:
         encode: Encode,
         sink: Sink,
         epoch_ns: int | None = None,
+        preamble: int = 0,
     ) -> None:
         self._plan = plan
         self._transport = transport
         self._encode = encode
         self._sink = sink
         self._epoch_ns = epoch_ns
+        self._preamble = preamble
         self._ready: dict[str, OutgoingRequest] = {}
         self._stopping = False
         self._stopped = asyncio.Event()
@@ -155,14 +158,14 @@ class Runner:
             await asyncio.sleep(0)  # the sockets first
             request, scheduled_ns, raw = self._unread.popleft()
             try:
-                result = await _in_turns(raw, self._plan.api)
+                result = await _in_turns(raw, self._plan.api, self._preamble)
                 self._record(request, scheduled_ns, raw, result)
             except BaseException:  # what cannot be kept (a full disk) is not worth measuring
                 self.stop()
                 raise
 
     def _read(self, request: PlannedRequest, scheduled_ns: int, raw: RawResponse) -> StreamResult:
-        result = read_response(raw, self._plan.api)
+        result = read_response(raw, self._plan.api, self._preamble)
         self._record(request, scheduled_ns, raw, result)
         return result
 

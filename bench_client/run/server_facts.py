@@ -32,6 +32,8 @@ _OWNERS: dict[str, Dialect] = {
     "sglang": "sglang",
     "bench-client-eagle": "eagle",
 }
+# Of 5.5 and later; others may have some of these.
+_TRANSFORMERS_PATHS = {"/load_model", "/reset", "/v1/responses"}
 
 
 class ServerError(Exception):
@@ -80,13 +82,18 @@ class ControlPlane:
         Raises:
             ServerError: nothing listens, or what listens is no OpenAI-compatible server.
         """
-        models = self._models()
+        try:
+            models = self._models()
+        except ServerError:
+            if not self._is_transformers():
+                raise
+            models = []  # it lists the download cache, and fails where there is none
         version = self.json("/version").get("version")
         info = self.json("/server_info") or self.json("/get_server_info")
         owners = [str(model.get("owned_by", "")).lower() for model in models]
         dialect = next((_OWNERS[owner] for owner in owners if owner in _OWNERS), None)
         if dialect is None:
-            dialect = "sglang" if "internal_states" in info else "openai"
+            dialect = self._unowned(info)
         if dialect == "sglang" or version is None:
             version = info.get("version") or version
         return ServerFacts(
@@ -100,7 +107,8 @@ class ControlPlane:
     def _models(self) -> list[dict[str, Any]]:
         url = self._endpoint.url
         try:
-            answer = self._client.get("/v1/models")
+            # Where this fails, a server may close the connection a moment after its answer.
+            answer = self._client.get("/v1/models", headers={"connection": "close"})
         except httpx.HTTPError as error:
             raise ServerError(f"nothing answers at {url}: {error}; is the server up?") from error
         if answer.status_code in {401, 403}:
@@ -111,6 +119,14 @@ class ControlPlane:
         except (httpx.HTTPStatusError, ValueError, KeyError, TypeError) as error:
             status = f"GET /v1/models gave {answer.status_code}"
             raise ServerError(f"no OpenAI-compatible server at {url}: {status}") from error
+
+    def _unowned(self, info: dict[str, Any]) -> Dialect:
+        if "internal_states" in info:
+            return "sglang"
+        return "transformers" if self._is_transformers() else "openai"
+
+    def _is_transformers(self) -> bool:
+        return set(self.json("/openapi.json").get("paths", ())) >= _TRANSFORMERS_PATHS
 
     def counters(self) -> dict[str, float] | None:
         """The counters of `/metrics`, summed over engine labels; null where there are none."""

@@ -130,12 +130,17 @@ _NO_CHOICE = _Choice()
 _decode = msgspec.json.Decoder(_Payload).decode
 
 
-def fold(events: Iterable[tuple[int, bytes]]) -> Steps[StreamResult]:
+def fold(events: Iterable[tuple[int, bytes]], preamble: int = 0) -> Steps[StreamResult]:
     """The data of each event with its arrival (ns), as one answer; nothing after `[DONE]` counts.
 
     `failure` is what the stream told of (`error_event`, `abort`, `bad_event`), not how it ended.
+    The first `preamble` events of text are left out: the server sent them before it generated.
     """
     chunks = yield from in_steps(until_done(events), _read_chunk)
+    if preamble:
+        with_text = [index for index, (_, chunk) in enumerate(chunks) if chunk.text]
+        early = set(with_text[:preamble])
+        chunks = [each for index, each in enumerate(chunks) if index not in early]
     return add_up(chunks, "usage_delta")
 
 

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from bench_client.records import Api, Plan, PlannedRequest
+from bench_client.records import Api, Plan, PlannedRequest, Sampling
 
 Dialect = Literal["vllm", "sglang", "transformers", "sim", "eagle", "openai"]
 
@@ -49,7 +49,7 @@ def request_body(request: PlannedRequest, plan: Plan, model: str, dialect: Diale
         body |= {"seed": request.seed, "stream": True}
         body |= _COUNTS[dialect][plan.api]
         if sampling.ignore_eos:
-            body["ignore_eos"] = True
+            body |= _endless(sampling) if dialect == "transformers" else {"ignore_eos": True}
     return msgspec.json.encode(body | sampling.extra_body)
 
 
@@ -57,6 +57,12 @@ def _prompt(request: PlannedRequest, api: Api) -> dict[str, Any]:
     if api == "completions":
         return {"prompt": _text(request)}
     return {"messages": request.messages}
+
+
+def _endless(sampling: Sampling) -> dict[str, Any]:
+    """What `ignore_eos` is to transformers serve, which refuses that name."""
+    settings = {"eos_token_id": -1, "do_sample": sampling.temperature > 0}
+    return {"generation_config": msgspec.json.encode(settings).decode()}
 
 
 def _generate_body(request: PlannedRequest, plan: Plan) -> dict[str, Any]:

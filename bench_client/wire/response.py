@@ -23,24 +23,26 @@ _TAGS = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^>]*>")
 _decode_error = msgspec.json.Decoder(Payload).decode
 
 
-def read_response(raw: RawResponse, api: Api) -> StreamResult:
+def read_response(raw: RawResponse, api: Api, preamble: int = 0) -> StreamResult:
     """The answer and its tokens, or why there is none.
 
     A fault of the transport comes first, then what the server said, then how the stream ended;
-    the tokens seen before a failure are kept.
+    the tokens seen before a failure are kept. The first `preamble` events of text are left out.
     """
-    return at_once(reading(raw, api))
+    return at_once(reading(raw, api, preamble))
 
 
-def reading(raw: RawResponse, api: Api) -> Steps[StreamResult]:
+def reading(raw: RawResponse, api: Api, preamble: int = 0) -> Steps[StreamResult]:
     """`read_response` with pauses."""
     if raw.status != 200:
         return StreamResult(failure=raw.fault or _refusal(raw))
     if _content_type(raw) != "text/event-stream":
         return StreamResult(failure=raw.fault or _no_stream(raw))
     events, broken = _events(raw)
-    fold = generate_stream.fold if api == "generate" else openai_stream.fold
-    result = yield from fold(events)
+    if api == "generate":
+        result = yield from generate_stream.fold(events)
+    else:
+        result = yield from openai_stream.fold(events, preamble)
     failure = raw.fault or result.failure or broken
     if failure is None:
         failure = _ending(raw, result, any_event=bool(events))

@@ -8,7 +8,8 @@ How tokens are counted, decided once for a whole answer (the first source that a
    growth on the event that carried it, if most events with text carry the total and it never
    falls. Tokens that only the usage after the last choice reveals (text held back and never
    sent) go to the last event.
-3. `final_usage`: the total, spread over the events by the length of their text.
+3. `final_usage`: the total, spread over the events by the length of their text, one each at
+   least if it is enough for that.
 4. Nothing: counts are null. A chunk is never taken for a token, nor the length asked for.
 
 A chunk is a token-bearing event if it has text (answer, reasoning or tool call), token ids, or
@@ -16,6 +17,7 @@ tokens by the count above. A role alone is none of these.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from heapq import heapify, heapreplace
 from operator import gt
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -183,12 +185,24 @@ def _growth(chunks: list[Chunk]) -> list[int]:
 
 
 def _spread(total: int, weights: list[int]) -> list[int]:
-    """Integers that sum to `total`, in proportion to `weights` (largest remainder)."""
+    """Integers that sum to `total`, in proportion to `weights` (largest remainder).
+
+    No text comes without a token: if there are enough, what got none takes one from the richest.
+    """
     whole = sum(weights)
     shares = [total * weight // whole for weight in weights]
     by_remainder = sorted(range(len(weights)), key=lambda i: -(total * weights[i] % whole))
     for index in by_remainder[: total - sum(shares)]:
         shares[index] += 1
+    if total < len(weights) - weights.count(0):
+        return shares
+    richest = [(-share, index) for index, share in enumerate(shares)]
+    heapify(richest)
+    for index, weight in enumerate(weights):
+        if weight and not shares[index]:
+            debt, lender = richest[0]
+            heapreplace(richest, (debt + 1, lender))
+            shares[index], shares[lender] = 1, -debt - 1
     return shares
 
 

@@ -167,9 +167,26 @@ def test_vllm_per_request_metrics_where_it_has_them(
     assert (value(made, "--per-request-spec-decode-metrics") == "summary") == there
 
 
-def test_vllm_refuses_a_tree() -> None:
-    with pytest.raises(SettingsError, match="vLLM drafts a chain, not a tree: spec_topk must be 1"):
-        built("vllm-eagle3", spec_topk=8)
+@pytest.mark.parametrize("name", ["vllm-eagle3", "sim-eagle3"])
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        ({"spec_topk": 8}, "drafts a chain, not a tree: spec_topk must be 1"),
+        ({"spec_steps": 3, "spec_draft_tokens": 32}, "3 steps verify 4 tokens, not 32"),
+    ],
+)
+def test_engines_that_draft_chains_refuse_a_tree(name: str, tree: Any, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        built(name, **tree)
+
+
+def test_the_embedded_engine_takes_the_steps_asked_for() -> None:
+    made = built("sim-eagle3", spec_steps=3, spec_draft_tokens=4)
+    assert value(made, "--spec-steps") == "3"
+    assert made.speculative_asked is not None
+    assert made.speculative_asked["num_steps"] == 3
+    with pytest.raises(SettingsError, match="--accept-en"):
+        built("sim-eagle3", spec_steps=3, simulate_accept_length=2.0)
 
 
 def test_vllm_needs_a_draft_length_for_any_model() -> None:
@@ -255,12 +272,22 @@ def test_transformers_serve() -> None:
     made = built("transformers", "5.19.0", concurrency=1, seed=3)
     assert shlex.join(made.argv) == (
         "python3 -m transformers.cli.transformers serve Qwen/Qwen3-8B --host 127.0.0.1 --port 8000"
-        " --dtype bfloat16 --default-seed 3"
+        " --dtype bfloat16 --default-seed 3 --log-level info"
     )
     assert made.ready_path == "/health"
-    assert "--continuous-batching" in built("transformers", "5.19.0", concurrency=2).argv
-    with pytest.raises(SettingsError, match=r"5\.0 or later"):
-        built("transformers", "4.57.6")
+    assert value(made, "--cb-max-memory-percent") is None
+    batched = built("transformers", "5.19.0", concurrency=2)
+    assert "--continuous-batching" in batched.argv
+    assert value(batched, "--cb-max-memory-percent") is None  # what a GPU has
+    on_cpu = command(settings("transformers", "cpu", concurrency=2))
+    assert value(on_cpu, "--cb-max-memory-percent") == "0.1"
+
+
+@pytest.mark.parametrize("version", ["4.57.6", "5.4.0"])
+def test_an_older_transformers_serve_counts_no_tokens(version: str) -> None:
+    with pytest.raises(SettingsError, match=r"no token counts: 5\.5 or later is needed"):
+        built("transformers", version)
+    assert built("transformers", "5.5.0").argv[4] == "Qwen/Qwen3-8B"
 
 
 def test_sim_runs_on_this_python_and_needs_no_probe() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bench_client.records import Run
+from bench_client.records import Run, Sampling
 
 from .doubting import good, joined, severity
 from .runs import answer, run, told
@@ -78,6 +78,23 @@ def test_short_answers_may_differ_by_a_step_each() -> None:
     }
     whole = run(joined(accept=told(6, 3)), server=counters)
     assert severity(whole, "accept_sources_disagree") is None
+
+
+def test_temperature_ignored() -> None:
+    def asked(samples: bool | None, **sampling: Any) -> str | None:
+        found = run(
+            good(), server={"facts": {"samples": samples}}, plan={"sampling": Sampling(**sampling)}
+        )
+        return severity(found, "temperature_ignored")
+
+    assert asked(samples=False, temperature=0.6) == "doubtful"
+    assert asked(samples=False, temperature=0.0) is None
+    assert asked(samples=True, temperature=0.6) is None
+    assert asked(samples=None, temperature=0.6) is None
+    # Requests that bring their own generation settings.
+    assert asked(samples=False, temperature=0.6, ignore_eos=True) is None
+    own = {"generation_config": '{"do_sample": true}'}
+    assert asked(samples=False, temperature=0.6, extra_body=own) is None
 
 
 def test_plain_arm_speculates() -> None:

@@ -15,6 +15,10 @@ SGLANG_PLAIN = "sglang-0.5.16-plain"
 VLLM_EAGLE3 = "vllm-0.24.0-eagle3"
 VLLM_PLAIN = "vllm-0.24.0-plain"
 VLLM_METRICS = "vllm-0.32.0-eagle3-cpu"
+# transformers serve with the rig's template, which makes it stream the prompt first
+TRANSFORMERS_ECHO = "transformers-5.19.0-echo-cpu"
+TRANSFORMERS_ONE = "transformers-5.19.0-one-token-cpu"
+TRANSFORMERS_COMPLETIONS = "transformers-5.19.0-completions-cpu"
 NAMES = (
     GENERATE, SGLANG_TREE, SGLANG_EAGLE3, SGLANG_PLAIN, VLLM_EAGLE3, VLLM_PLAIN, VLLM_METRICS
 )  # fmt: skip

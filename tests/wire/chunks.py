@@ -22,8 +22,8 @@ def chat(
     return {"choices": [choice], "usage": total_usage(total)}
 
 
-def folded(events: Iterable[tuple[int, bytes]]) -> StreamResult:
-    return at_once(fold(events))
+def folded(events: Iterable[tuple[int, bytes]], preamble: int = 0) -> StreamResult:
+    return at_once(fold(events, preamble))
 
 
 def delta(**fields: Any) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from .captured import (
     SGLANG_EAGLE3,
     SGLANG_PLAIN,
     SGLANG_TREE,
+    TRANSFORMERS_COMPLETIONS,
+    TRANSFORMERS_ECHO,
     VLLM_EAGLE3,
     VLLM_METRICS,
     VLLM_PLAIN,
@@ -20,8 +22,9 @@ from .captured import (
 from .chunks import chat, delta, folded, read, usage
 
 
-def captured(name: str, until: int | None = None) -> StreamResult:
-    return folded((at_ns, data[6:-2]) for at_ns, data in timed_events(name)[:until])
+def captured(name: str, until: int | None = None, preamble: int = 0) -> StreamResult:
+    events = [(at_ns, data[6:-2]) for at_ns, data in timed_events(name)[:until]]
+    return folded(events, preamble)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +53,35 @@ def test_captured_streams(name: str, source: str, events: int, tokens: int, larg
     assert result.first_token_ns == result.events.at_ns[0] == arrivals[1]  # 0 is the role
     last = {"usage_delta": -4 if "sglang" in name else -3, "token_ids": -3}[source]
     assert result.last_token_ns == result.events.at_ns[-1] == arrivals[last]
+
+
+def test_transformers_serve_counts_at_the_end_only() -> None:
+    result = captured(TRANSFORMERS_COMPLETIONS)
+    assert result.failure is None
+    assert result.finish_reason == "length"  # on the event that has the usage, and no text
+    assert (result.input_tokens, result.output_tokens) == (8, 32)
+    assert result.token_count_source == "final_usage"
+    assert result.events.tokens == (1,) * 32 == (1,) * len(result.text)
+    arrivals = [at_ns for at_ns, _ in timed_events(TRANSFORMERS_COMPLETIONS)]
+    assert result.events.at_ns == tuple(arrivals[:-1])
+
+
+def test_what_transformers_serve_sends_before_it_generates_is_no_token() -> None:
+    arrivals = [at_ns for at_ns, _ in timed_events(TRANSFORMERS_ECHO)]
+    result = captured(TRANSFORMERS_ECHO, preamble=1)
+    assert result.first_token_ns == arrivals[2]  # after the role and the prompt
+    assert result.text.startswith(" nfnf ng")
+    assert (result.input_tokens, result.output_tokens) == (16, 32)
+    assert result.events == Events(tuple(arrivals[2:-1]), (1,) * 32)
+    taken_for_one = captured(TRANSFORMERS_ECHO)
+    assert taken_for_one.first_token_ns == arrivals[1]
+    assert taken_for_one.text == "tell me of the river and the stone" + result.text
+
+
+def test_a_preamble_longer_than_the_answer_leaves_nothing() -> None:
+    events = [(10, msgspec.json.encode(chat("a"))), (20, msgspec.json.encode(chat("b", 2)))]
+    assert folded(events, 3).events == Events()
+    assert folded(events, 1).events.at_ns == (20,)
 
 
 def test_speculation_as_vllm_reports_it() -> None:

@@ -11,7 +11,16 @@ from bench_client.wire.raw import RawResponse
 from bench_client.wire.response import read_response, reading
 from bench_client.wire.stream import STEP_EVENTS
 
-from .captured import GENERATE, NAMES, SGLANG_TREE, VLLM_METRICS, body, response, timed_events
+from .captured import (
+    GENERATE,
+    NAMES,
+    SGLANG_TREE,
+    TRANSFORMERS_ECHO,
+    VLLM_METRICS,
+    body,
+    response,
+    timed_events,
+)
 
 A = b'data: {"choices": [{"delta": {"content": "a"}}], "usage": {"completion_tokens": 1}}\n\n'
 STOP = (
@@ -36,7 +45,7 @@ def plain(status: int | None, content_type: str, text: bytes) -> RawResponse:
     return RawResponse(status=status, headers=headers, reads=[(1, text)], clean_end=True)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, TRANSFORMERS_ECHO])  # the last without [DONE]
 def test_captured_responses_are_answers(name: str) -> None:
     result = read_response(response(list(timed_events(name))), api_of(name))
     assert result.failure is None

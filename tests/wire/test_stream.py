@@ -1,3 +1,4 @@
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -74,6 +75,14 @@ from .chunks import ROLE, chat, folded, read, usage
             "final_usage", (10, 20, 30), (3, 3, 2), id="usage-on-the-last-event-only",
         ),
         pytest.param(
+            [chat("a long one"), chat("b"), chat(" c"), usage(3)],
+            "final_usage", (10, 20, 30), (1, 1, 1), id="a-token-an-event",
+        ),
+        pytest.param(
+            [chat("a long one"), chat("b"), chat("the longest of all"), chat("c"), usage(7)],
+            "final_usage", (10, 20, 30, 40), (2, 1, 3, 1), id="no-text-without-a-token",
+        ),
+        pytest.param(
             [chat("aa"), chat("b"), usage(1)],
             "final_usage", (10, 20), (1, 0), id="fewer-tokens-than-events",
         ),
@@ -112,11 +121,15 @@ def test_an_answer_of_no_token_and_one_of_hidden_tokens() -> None:
 @given(st.lists(st.text("语a", min_size=1), min_size=1, max_size=20), st.integers(1, 10**6))
 def test_spread_usage_sums_exactly_and_follows_the_text(texts: list[str], total: int) -> None:
     result = read(*(chat(text) for text in texts), usage(total))
-    assert result.output_tokens == sum(count or 0 for count in result.events.tokens) == total
+    counts = [count for count in result.events.tokens if count is not None]
+    assert result.output_tokens == sum(counts) == total
+    assert min(counts) >= (total >= len(texts))
     length = sum(map(len, texts))
-    for text, count in zip(texts, result.events.tokens, strict=True):
-        assert count is not None
-        assert abs(count - total * len(text) / length) < 1
+    for text, count in zip(texts, counts, strict=True):
+        share = total * len(text) / length
+        assert count == 1 or abs(count - share) < 1 or (count < share and min(counts) == 1)
+    in_order = sorted(zip(map(len, texts), counts, strict=True))
+    assert all(few <= many + 1 for (_, few), (_, many) in pairwise(in_order))
 
 
 def test_events_of_one_read_are_one_read() -> None:

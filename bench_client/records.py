@@ -139,6 +139,25 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     worker: str | None = None
 
 
+class Memory(Struct, frozen=True, kw_only=True):
+    """Where a server's memory went, by its own account, on one GPU (rank 0). Null is unknown.
+
+    `weights_gib` is the target's; with the draft's in it if `draft_in_weights`. The KV cache of
+    vLLM holds the draft's keys and values too, SGLang's has a pool of its own for them.
+    `cuda_graphs_gib` is of all graphs, the draft's included. `free_gib` is what was left.
+    """
+
+    weights_gib: float | None = None
+    draft_weights_gib: float | None = None
+    draft_in_weights: bool = False
+    kv_cache_gib: float | None = None
+    kv_cache_tokens: int | None = None
+    draft_kv_cache_gib: float | None = None
+    cuda_graphs_gib: float | None = None
+    activations_gib: float | None = None
+    free_gib: float | None = None
+
+
 class Server(Struct, frozen=True, kw_only=True):
     """The server under test: as asked, and as it reports itself.
 
@@ -161,6 +180,7 @@ class Server(Struct, frozen=True, kw_only=True):
     log: str | None = None
     log_windows: tuple[tuple[str, int, int], ...] = ()
     facts: dict[str, Any] = {}
+    memory: Memory | None = None
     counters_before: dict[str, float] | None = None
     counters_after: dict[str, float] | None = None
     ready_s: float | None = None

@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
@@ -20,6 +20,7 @@ from bench_client.run.arm import ArmResult, ArmRun
 from bench_client.run.blocks import blocks
 from bench_client.run.interrupts import StopAtOnce
 from bench_client.run.options import Arm, Observer, RunOptions
+from bench_client.run.store import StoreError
 
 
 class Experiment(Struct, frozen=True, kw_only=True):
@@ -46,7 +47,8 @@ def run_experiment(experiment: Experiment, *, quiet: bool, as_json: bool) -> int
             raise
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (raised again below)
             failure = error
-        done = [arm.finish() for arm in begun.values() if arm.measured]
+        done, unsaved = _finish(arm for arm in begun.values() if arm.measured)
+    failure = failure or unsaved
     if done:
         _report(done, quiet=quiet, as_json=as_json)
     if failure:
@@ -65,6 +67,20 @@ def _measure(experiment: Experiment, begun: dict[int, ArmRun], observer: Observe
             return
     for arm in begun.values():
         arm.calibrate()
+
+
+def _finish(arms: Iterable[ArmRun]) -> tuple[list[ArmResult], StoreError | None]:
+    """Every arm that can be read back, and the first reason why something was not kept."""
+    done: list[ArmResult] = []
+    unsaved: StoreError | None = None
+    for arm in arms:
+        try:
+            done.append(arm.finish())
+        except StoreError as error:
+            unsaved = unsaved or error
+        else:
+            unsaved = unsaved or done[-1].unsaved
+    return done, unsaved
 
 
 def _report(done: list[ArmResult], *, quiet: bool, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from bench_client.measure.comparability import differences, refusal, unpaired_reason
 from bench_client.measure.explain import explain
 from bench_client.measure.figures import Comparison, Ratio
+from bench_client.measure.fit import fit
 from bench_client.measure.imported import printed, printed_count
 from bench_client.measure.intervals import FEWEST_UNITS, Interval95, Units
 from bench_client.measure.lossless import lossless
@@ -18,7 +19,7 @@ from bench_client.measure.pairs import by_prompt, log_ratios, pair_rows
 from bench_client.measure.samples import Key, Sample, samples, unit_key
 from bench_client.measure.speculation import plain_step_ms
 from bench_client.measure.stats import ratio_of, recommended_repeats
-from bench_client.measure.summary import run_speculation, throughput
+from bench_client.measure.summary import run_energy, run_speculation, throughput
 from bench_client.records import Run
 
 RATIOS = (
@@ -37,6 +38,7 @@ RATIOS = (
     "output_tokens",
     "accept_length",
     "output_tok_per_s",
+    "j_per_output_token",
 )
 LENGTHS_DIFFER = 0.1
 TARGET = 0.02
@@ -78,10 +80,11 @@ def _compared(found: Comparison, baseline: Run, other: Run) -> Comparison:
     ratios |= _ratios_of_aggregates(baseline, other, ratios)
     decode = ratios.get("tps_decode")
     base_step = None if spoke else (plain_step_ms(baseline) or _mean(below.get("step_ms")))
+    measured = decode.ratio if decode else None
     return msgspec.structs.replace(
         found,
         ratios=ratios,
-        why=explain(base_step, spoken, _prompt_mean(above), decode.ratio if decode else None),
+        why=explain(base_step, spoken, _prompt_mean(above), measured, fit(other)),
         lossless=lossless(baseline, other),
         rows=pair_rows(baseline, other) if found.paired else (),
         warnings=(
@@ -150,7 +153,7 @@ def _mean(sample: Sample | None) -> float | None:
 def _ratios_of_aggregates(
     baseline: Run, other: Run, known: Mapping[str, Ratio]
 ) -> dict[str, Ratio]:
-    """Of figures that are one number a run: throughput, and what other tools printed."""
+    """Of figures that are one number a run: throughput, energy, and what other tools printed."""
     found = {}
     for name in RATIOS:
         means = _aggregate(baseline, name), _aggregate(other, name)
@@ -171,6 +174,9 @@ def _ratios_of_aggregates(
 def _aggregate(run: Run, name: str) -> float | None:
     if name == "output_tok_per_s":
         return throughput(run).output_tok_per_s
+    if name == "j_per_output_token":
+        energy = run_energy(run)
+        return energy.j_per_output_token if energy else None
     if name == "output_tokens":
         total, ok = printed(run, "output_tokens"), printed_count(run, "requests.ok")
         return total / ok if total is not None and ok else None

@@ -61,8 +61,10 @@ def _failures(summary: Summary) -> Iterator[Doubt]:
 
 def _interrupted(run: Run) -> Iterator[Doubt]:
     ended, planned = run.header.ended, len(run.header.plan.requests)
-    if ended == "complete" or (ended is None and len(run.records) >= planned):
-        return
+    if ended in ("complete", None):
+        if len(run.records) >= planned:
+            return
+        ended = None  # a block of repeats is complete, the experiment ended before the others
     of_all = f" of {planned}" if planned else ""
     yield Doubt(
         "interrupted",

@@ -1,6 +1,6 @@
 """Why speculation pays or does not. Formulas: docs/method.md, "Step time and break-even"."""
 
-from bench_client.measure.figures import Explanation, Speculation
+from bench_client.measure.figures import Explanation, Fit, Speculation
 
 MEASURED_APART = 0.05
 
@@ -10,6 +10,7 @@ def explain(
     speculation: Speculation | None,
     prompt_mean: float | None,
     measured: float | None,
+    fit: Fit | None = None,
 ) -> Explanation | None:
     """Of a speculating arm against a plain one; null where a step or an accept length is unknown.
 
@@ -32,6 +33,7 @@ def explain(
         predicted_speedup=length / cost,
         measured_speedup=measured,
         sentence=_sentence(cost, length, measured),
+        fit=fit,
     )
 
 

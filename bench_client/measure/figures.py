@@ -57,8 +57,28 @@ class Concurrency(Struct, frozen=True, kw_only=True):
     decoding_mean: float | None
 
 
+class AnswerPart(Struct, frozen=True, kw_only=True, rename={"begin": "from", "end": "to"}):
+    """Verify steps that began at token `from` to `to` of an answer; `to` is null in the last part.
+
+    `answers` is how many get so far, `relative` the part's accept length over that of the same
+    answers as a whole.
+    """
+
+    begin: int
+    end: int | None
+    answers: int
+    steps: int
+    accept_length: float
+    relative: float
+    relative_ci95: Interval | None = None
+
+
 class Speculation(Struct, frozen=True, kw_only=True):
-    """Accept length by source, the steps behind the headline one, and the time of a step (ms)."""
+    """Accept length by source, the steps behind the headline one, and the time of a step (ms).
+
+    `per_position` is by place in the draft, `by_answer_position` by place in the answer; the note
+    says on how many answers that rests, or why it is not known.
+    """
 
     accept_length: float | None
     accept_length_sources: dict[str, float | None]
@@ -67,6 +87,9 @@ class Speculation(Struct, frozen=True, kw_only=True):
     step_ms: float | None
     per_position: tuple[float, ...] = ()
     by_language: dict[str, float] = {}
+    accept_length_per_request: Stat | None = None
+    by_answer_position: tuple[AnswerPart, ...] = ()
+    by_answer_position_note: str | None = None
 
 
 class Doubt(Struct, frozen=True):
@@ -96,6 +119,7 @@ class PromptRow(Struct, frozen=True, kw_only=True):
     accept_length: float | None
     verify_steps: int | None
     step_ms: float | None
+    prompt_sha256: str | None = None
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -143,6 +167,23 @@ class Ratio(Struct, frozen=True, kw_only=True):
     mdd: float | None = None
 
 
+class Fit(Struct, frozen=True, kw_only=True):
+    """How well accept length / `step_ms` gives each prompt's decode rate.
+
+    Residuals are measured over predicted rate, less 1; `spread` is the rates' sd over their mean,
+    `r2` the share of it that is explained, null where all rates are equal.
+    """
+
+    prompts: int
+    step_ms: float
+    spread: float
+    r2: float | None
+    residual_rms: float
+    worst_prompt: str
+    worst_residual: float
+    sentence: str = ""
+
+
 class Explanation(Struct, frozen=True, kw_only=True):
     """Why: speedup = accept length / cost, cost = step time of other over baseline's."""
 
@@ -154,6 +195,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     predicted_speedup: float
     measured_speedup: float | None
     sentence: str
+    fit: Fit | None = None
 
 
 class Lossless(Struct, frozen=True, kw_only=True):

@@ -153,7 +153,7 @@ def _step_ms(run: Run, source: str | None, length: float | None) -> float | None
             for record in ok
         ]
         pairs = [(record, steps) for record, steps in zip(ok, counts, strict=True) if steps]
-        steps = sum(part.steps for _, part in pairs)
+        steps = sum(_later_steps(record, part) for record, part in pairs)
         return _decode_ms(record for record, _ in pairs) / steps if steps else None
     timed = [record for record in ok if decode_tokens(record)]
     counted = counted_steps(server) if source == "metrics" else None
@@ -162,6 +162,14 @@ def _step_ms(run: Run, source: str | None, length: float | None) -> float | None
     # Other requests' steps are in the count, or there is none: by this run's tokens instead.
     tokens = sum(decode_tokens(record) or 0 for record in timed)
     return _decode_ms(timed) * length / tokens if length and tokens else None
+
+
+def _later_steps(record: RequestRecord, steps: Steps) -> float:
+    """Those after the first event, which holds one itself if more tokens than later came of steps.
+
+    EAGLE's does, and one in which an engine joined the prefill's token with a step.
+    """
+    return steps.steps - (steps.tokens > (decode_tokens(record) or 0))
 
 
 def _decode_ms(records: Iterable[RequestRecord]) -> float:
@@ -183,7 +191,7 @@ def request_steps(record: RequestRecord, server: Server) -> Steps | None:
 def request_step_ms(record: RequestRecord, server: Server, speculates: bool) -> float | None:
     """Mean step time of one request; of an arm that does not speculate, of a token."""
     steps = request_steps(record, server) if speculates else None
-    count = steps.steps if steps else decode_tokens(record)
+    count = _later_steps(record, steps) if steps else decode_tokens(record)
     decode_ms = request_figures(record).decode_ms
     return decode_ms / count if count and decode_ms is not None else None
 

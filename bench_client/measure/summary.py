@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from bench_client.measure.answer_positions import answer_parts
 from bench_client.measure.doubts import find_doubts, verdict
+from bench_client.measure.energy import Energy, gpu_energy
 from bench_client.measure.figures import (
     Concurrency,
     PromptRow,
@@ -23,6 +25,7 @@ from bench_client.measure.imported import (
     printed_speculation,
     printed_stat,
 )
+from bench_client.measure.intervals import Units
 from bench_client.measure.samples import Sample, samples, unit_key
 from bench_client.measure.speculation import (
     languages,
@@ -31,7 +34,7 @@ from bench_client.measure.speculation import (
     speculation,
 )
 from bench_client.measure.stats import describe
-from bench_client.measure.telemetry import fold_telemetry
+from bench_client.measure.telemetry import run_telemetry
 from bench_client.measure.timeline import (
     concurrency,
     duration_s,
@@ -61,6 +64,8 @@ def summarize(run: Run, log_accept_length: float | None = None) -> Summary:
     """
     found = run_speculation(run, log_accept_length)
     measured = samples(run, unit_key(run), found is not None)
+    if found:
+        found = _detailed(run, found, measured)
     seconds = run_seconds(run)
     draft = Summary(
         requests=_counts(run),
@@ -72,7 +77,7 @@ def summarize(run: Run, log_accept_length: float | None = None) -> Summary:
         **{name: _stat(run, measured, name) for name in FIGURES},
         tps_e2e=_tps_e2e(run, measured),
         speculation=found,
-        telemetry=fold_telemetry(run.telemetry),
+        telemetry=run_telemetry(run, run_energy(run)),
         calibration=run.header.client.calibration,
         doubts=(),
         verdict="valid",
@@ -87,6 +92,29 @@ def summarize(run: Run, log_accept_length: float | None = None) -> Summary:
 def run_speculation(run: Run, log_accept_length: float | None = None) -> Speculation | None:
     """Of a run of our own or of another tool's."""
     return speculation(run, log_accept_length) or printed_speculation(run)
+
+
+def _detailed(run: Run, found: Speculation, measured: Mapping[str, Sample]) -> Speculation:
+    """Also by request, each weighing the same, and along the answer."""
+    along = answer_parts(run)
+    return msgspec.structs.replace(
+        found,
+        accept_length_per_request=_per_request(run, measured.get("accept_length")),
+        by_answer_position=along.parts,
+        by_answer_position_note=along.note,
+    )
+
+
+def _per_request(run: Run, lengths: Sample | None) -> Stat | None:
+    if lengths is None or not len(lengths.values):
+        return None
+    units = Units.grouped(lengths.values, lengths.labels)
+    return describe(lengths.values, run.header.plan.seed, units)
+
+
+def run_energy(run: Run) -> Energy | None:
+    """For the output tokens that count for throughput."""
+    return gpu_energy(run, _tokens(run, "output"))
 
 
 def run_seconds(run: Run) -> float | None:
@@ -205,4 +233,5 @@ def _row(
         accept_length=steps.accept_length if steps else None,
         verify_steps=round(steps.steps) if steps else None,
         step_ms=request_step_ms(record, server, found is not None),
+        prompt_sha256=record.prompt_sha256 or None,
     )

@@ -102,18 +102,36 @@ def ok_records(run: Run) -> list[RequestRecord]:
 
 
 def duration_s(run: Run) -> float | None:
-    """The measured window. Closed loop: first sent to last done; open loop: as the run kept it.
+    """The measured time. Closed loop: of `windows`; open loop: as the run kept it.
 
-    The window of another tool's run is what it says.
+    That of another tool's run is what it says.
     """
     header = run.header
     kept = None if header.duration_ns is None else header.duration_ns / NS_PER_S
     if kept is not None and (header.plan.load.kind == "open" or header.imported):
         return kept
-    spans = _spans(run.records)
-    if not spans or not starts_known(run):
+    measured = windows(run.records)
+    if not measured or not starts_known(run):
         return kept
-    return (max(end for _, end in spans) - min(begin for begin, _ in spans)) / NS_PER_S
+    return sum(end - begin for begin, end in measured) / NS_PER_S
+
+
+def windows(records: Iterable[RequestRecord]) -> list[tuple[int, int]]:
+    """From first sent to last done, without the time in which other arms had their turn.
+
+    That may lie between two repeats only; repeats that overlap are one window.
+    """
+    by_repeat: dict[int, list[RequestRecord]] = {}
+    for record in records:
+        by_repeat.setdefault(record.repeat, []).append(record)
+    sent = [repeat for each in by_repeat.values() if (repeat := spans(each))]
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted((min(b for b, _ in each), max(e for _, e in each)) for each in sent):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found
 
 
 def starts_known(run: Run) -> bool:
@@ -125,27 +143,27 @@ def starts_known(run: Run) -> bool:
 def concurrency(records: Iterable[RequestRecord], seconds: float | None) -> Concurrency:
     """Requests in flight and decoding, by a sweep over their begins and ends."""
     records = tuple(records)
-    spans = _spans(records)
+    flights = spans(records)
     decoding = [
         (record.first_token_ns, record.last_token_ns)
         for record in records
         if record.first_token_ns is not None and record.last_token_ns is not None
     ]
     return Concurrency(
-        mean=_mean_open(spans, seconds),
-        peak=_peak(spans),
+        mean=_mean_open(flights, seconds),
+        peak=_peak(flights),
         decoding_mean=_mean_open(decoding, seconds),
     )
 
 
-def _spans(records: Iterable[RequestRecord]) -> list[tuple[int, int]]:
+def spans(records: Iterable[RequestRecord]) -> list[tuple[int, int]]:
     """(sent, done) of each request that was sent; one without an end counts to its last token."""
-    spans = []
+    found = []
     for record in records:
         if record.sent_ns is not None:
             ends = (record.done_ns, record.last_token_ns, record.sent_ns)
-            spans.append((record.sent_ns, next(end for end in ends if end is not None)))
-    return spans
+            found.append((record.sent_ns, next(end for end in ends if end is not None)))
+    return found
 
 
 def _mean_open(spans: Sequence[tuple[int, int]], seconds: float | None) -> float | None:

@@ -24,6 +24,7 @@ RATIOS = {
         *FIGURES,
         Figure("output_tokens", "output tokens", "", ms_decimals),
         Figure("output_tok_per_s", "output throughput", "tok/s", tps_decimals),
+        Figure("j_per_output_token", "energy", "J/output token", ms_decimals),
     )
 }
 

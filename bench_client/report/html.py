@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from bench_client.report import comparison_tables, details, sentences, tables
+from bench_client.report import comparison_tables, details, resources, sentences, tables
 from bench_client.report.arms import Arm, Report
 from bench_client.report.page import page
 from bench_client.report.panels import panels
@@ -30,6 +30,7 @@ def _blocks(found: Report, title: str) -> Iterator[str]:
     for arm in found.arms:
         yield from _arm(arm)
     if not found.comparisons:
+        yield from _resources(found)
         yield from _charts(found)
     yield f"<footer>Every figure is defined in docs/method.md of {_version(found)}.</footer>"
 
@@ -48,11 +49,18 @@ def _comparison(found: Report) -> Iterator[str]:
     yield f"<h2>Comparison with {_safe(baseline.name)}</h2>"
     yield _table(comparison_tables.comparison(found))
     yield f'<p class="dim">{_safe(comparison_tables.COST_NOTE)}</p>'
+    yield from _resources(found)
     for arm, against in found.pairs():
         yield f"<h3>{_safe(arm.name)} against {_safe(baseline.name)}</h3>"
         yield _lines(sentences.outcome(arm, baseline, against))
         if not against.refused:
             yield _table(comparison_tables.ratios(against))
+
+
+def _resources(found: Report) -> Iterator[str]:
+    for title, table in resources.side_by_side(found):
+        yield f"<h3>{_safe(title)}</h3>"
+        yield _table(table)
 
 
 def _arm(arm: Arm) -> Iterator[str]:
@@ -66,7 +74,10 @@ def _arm(arm: Arm) -> Iterator[str]:
     )
     yield _lines(sentences.what_ran(arm))
     yield _table(tables.totals(arm))
-    yield _lines(sentences.notes(arm))
+    yield _lines((*sentences.notes(arm), *resources.lines(arm)))
+    yield _table(tables.along_answer(arm))
+    if note := sentences.along_answer_note(summary):
+        yield f'<p class="dim">{_safe(note)}</p>'
     requests = tables.prompts(arm, tables.FILE_ROWS)
     yield _table(requests)
     if requests.hidden:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from bench_client.report import comparison_tables, details, sentences, tables
+from bench_client.report import comparison_tables, details, resources, sentences, tables
 from bench_client.report.arms import Arm, Report
 from bench_client.report.sentences import Line
 from bench_client.report.tables import Column, Table
@@ -25,6 +25,8 @@ def _blocks(found: Report) -> Iterator[str]:
         yield from _comparison(found)
     for arm in found.arms:
         yield from _arm(arm)
+    if not found.comparisons:
+        yield from _resources(found)
     yield f"Every figure is defined in [docs/method.md]({details.METHOD})."
 
 
@@ -32,11 +34,18 @@ def _comparison(found: Report) -> Iterator[str]:
     yield f"## Comparison with {_cell(found.arms[0].name)}"
     yield _table(comparison_tables.comparison(found))
     yield comparison_tables.COST_NOTE
+    yield from _resources(found)
     for arm, against in found.pairs():
         yield f"### {_cell(arm.name)} against {_cell(found.arms[0].name)}"
         yield _lines(sentences.outcome(arm, found.arms[0], against))
         if not against.refused:
             yield _table(comparison_tables.ratios(against))
+
+
+def _resources(found: Report) -> Iterator[str]:
+    for title, table in resources.side_by_side(found):
+        yield f"### {title}"
+        yield _table(table)
 
 
 def _arm(arm: Arm) -> Iterator[str]:
@@ -46,7 +55,9 @@ def _arm(arm: Arm) -> Iterator[str]:
         yield f"> **{doubt.severity}**: {_cell(doubt.message)} (`{doubt.code}`)"
     yield _lines(sentences.what_ran(arm))
     yield _table(tables.totals(arm))
-    yield _lines(sentences.notes(arm))
+    yield _lines((*sentences.notes(arm), *resources.lines(arm)))
+    yield _table(tables.along_answer(arm))
+    yield _cell(sentences.along_answer_note(summary))
     requests = tables.prompts(arm, tables.FILE_ROWS)
     yield _table(requests)
     yield tables.hidden_note(requests)

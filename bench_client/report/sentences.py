@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bench_client.measure.figures import Comparison, Ratio, Speculation, Summary
+from bench_client.measure.figures import AnswerPart, Comparison, Ratio, Speculation, Summary
 from bench_client.records import Calibration, Load, RunHeader, Server
 from bench_client.report.arms import Arm
 from bench_client.report.text import (
@@ -14,6 +14,7 @@ from bench_client.report.text import (
     percent,
     plural,
     ratio_with_interval,
+    span,
     times,
     tps_decimals,
 )
@@ -26,6 +27,7 @@ SPEEDS = {
     "tps_e2e_pooled": "all the work",
     "tps": "decoding on one side, end to end on the other:",
 }
+TELLING = 0.1  # a smaller change along the answer is of no consequence
 LANGUAGES = {"en": "English", "zh": "Chinese"}
 
 
@@ -137,7 +139,29 @@ def _speculation(found: Speculation) -> Iterator[Line]:
         by = (f"{_language(code)} {number(v, 2)}" for code, v in found.by_language.items())
         yield "by language", ", ".join(by)
     if found.per_position:
-        yield "by position", "  ".join(f"{share:.0%}" for share in found.per_position)
+        yield "by draft depth", "  ".join(f"{share:.0%}" for share in found.per_position)
+    yield from _along_answer(found.by_answer_position)
+
+
+def _along_answer(parts: Iterable[AnswerPart]) -> Iterator[Line]:
+    """Only where accept length changes along the answer for sure; the files have the table."""
+    if any(_changes(part) for part in parts):
+        said = (f"{number(p.accept_length, 2)} at {span(p.begin, p.end)}" for p in parts)
+        yield "along answer", f"{', '.join(said)} tokens"
+
+
+def _changes(part: AnswerPart) -> bool:
+    low, high = part.relative_ci95 or (1, 1)
+    return abs(part.relative - 1) > TELLING and not low <= 1 <= high
+
+
+def along_answer_note(summary: Summary) -> str:
+    """Why accept length along the answer is not known, or of which answers it is; else empty."""
+    found = summary.speculation
+    if found is None or found.by_answer_position_note is None:
+        return ""
+    unknown = "" if found.by_answer_position else "not known: "
+    return f"Accept length along the answer is {unknown}{found.by_answer_position_note}."
 
 
 def _sources(found: Speculation) -> str:
@@ -177,6 +201,8 @@ def outcome(arm: Arm, baseline: Arm, found: Comparison) -> Iterator[Line]:
     yield from (("speed", line) for line in _speeds(baseline.name, found))
     if found.why:
         yield "why", found.why.sentence
+        if found.why.fit:
+            yield "", found.why.fit.sentence
         yield from (("", line) for line in _by_language(arm.summary.speculation, found))
     yield "pairing", _pairing(found)
     if found.lossless:

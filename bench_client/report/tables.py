@@ -3,12 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from bench_client.measure.figures import PromptRow, Stat
-from bench_client.measure.intervals import Units
-from bench_client.measure.stats import describe
-from bench_client.report.arms import Arm, points
+from bench_client.report.arms import Arm
 from bench_client.report.text import (
     UNKNOWN,
     Decimals,
@@ -16,7 +12,10 @@ from bench_client.report.text import (
     count,
     interval,
     ms_decimals,
+    no_decimals,
     number,
+    ratio_with_interval,
+    span,
     tps_decimals,
     two_decimals,
 )
@@ -53,17 +52,10 @@ class Figure(NamedTuple):
     def stat(self, arm: Arm) -> Stat | None:
         """Its distribution in `arm`."""
         if self.key == "accept_length":
-            return _accept_lengths(arm)
+            speculation = arm.summary.speculation
+            return speculation.accept_length_per_request if speculation else None
         found: Stat | None = getattr(arm.summary, self.key)
         return found
-
-
-def _accept_lengths(arm: Arm) -> Stat:
-    """By request; the accept length of the whole window stands with its sources."""
-    known = [(p.prompt, p.accept_length) for p in points(arm) if p.accept_length is not None]
-    lengths = np.array([length for _, length in known])
-    units = Units.grouped(lengths, [prompt for prompt, _ in known])
-    return describe(lengths, arm.run.header.plan.seed, units)
 
 
 FIGURES = (
@@ -82,12 +74,14 @@ FIGURES = (
 )
 FILE_ROWS = 1000  # a report file of more rows opens slowly, and requests.jsonl has them all
 BRIEF_OMITS = ("chunk_gap_ms", "e2e_ms", "queue_ms")
+_SHA256, _E2E, _STEPS = Column("sha256", right=False), Column("E2E", "ms"), Column("verify\nsteps")
+_BRIEF_OMITS_COLUMNS = (_SHA256, _E2E, _STEPS)
 
 
-def prompts(arm: Arm, limit: int | None = None) -> Table:
+def prompts(arm: Arm, limit: int | None = None, *, brief: bool = False) -> Table:
     """A row for each request; columns of which nothing is known are left out.
 
-    Above `limit` rows the failed requests are kept first.
+    Above `limit` rows the failed requests are kept first; `brief` fits the terminal.
     """
     everything = sorted(arm.summary.rows, key=lambda row: (row.prompt_index, row.repeat))
     shown = _most_telling(everything, limit)
@@ -96,13 +90,18 @@ def prompts(arm: Arm, limit: int | None = None) -> Table:
     repeats = [f"{row.repeat + 1}" for row in shown] if any(row.repeat for row in shown) else []
     words: list[tuple[Column, list[str]]] = [
         (Column("prompt", right=False), [row.prompt_id or row.id for row in shown]),
+        (_SHA256, [(row.prompt_sha256 or UNKNOWN)[:8] for row in shown]),
         (Column("repeat"), repeats),
         (Column("lang", right=False), [row.language or UNKNOWN for row in shown]),
         (Column("in", "tok"), [count(row.input_tokens) for row in shown]),
         (Column("out", "tok"), [count(row.output_tokens) for row in shown]),
         (Column("finish", right=False), ended),
     ]
-    columns = [(head, cells) for head, cells in words + _measured(shown) if _tells(cells)]
+    columns = [
+        (head, cells)
+        for head, cells in words + _measured(shown)
+        if _tells(cells) and not (brief and head in _BRIEF_OMITS_COLUMNS)
+    ]
     return Table(
         columns=tuple(head for head, _ in columns),
         rows=tuple(zip(*(cells for _, cells in columns), strict=True)),
@@ -119,9 +118,11 @@ def hidden_note(table: Table) -> str:
 def _measured(rows: Sequence[PromptRow]) -> list[tuple[Column, list[str]]]:
     spec: tuple[tuple[Column, Decimals, Iterable[float | None]], ...] = (
         (Column("TTFT", "ms"), ms_decimals, (row.ttft_ms for row in rows)),
+        (_E2E, ms_decimals, (row.e2e_ms for row in rows)),
         (Column("TPS e2e", "tok/s"), tps_decimals, (row.tps_e2e for row in rows)),
         (Column("TPS decode", "tok/s"), tps_decimals, (row.tps_decode for row in rows)),
         (Column("accept\nlength"), two_decimals, (row.accept_length for row in rows)),
+        (_STEPS, no_decimals, (row.verify_steps for row in rows)),
         (Column("step", "ms"), ms_decimals, (row.step_ms for row in rows)),
     )
     return [(head, column(values, decimals)) for head, decimals, values in spec]
@@ -142,6 +143,26 @@ def _most_telling(rows: list[PromptRow], limit: int | None) -> list[PromptRow]:
         return rows
     kept = sorted(range(len(rows)), key=lambda i: (rows[i].outcome == "ok", i))[:limit]
     return [rows[i] for i in sorted(kept)]
+
+
+def along_answer(arm: Arm) -> Table:
+    """Accept length by part of the answer; no row where that is not known."""
+    speculation = arm.summary.speculation
+    parts = speculation.by_answer_position if speculation else ()
+    heads = ("answers", "verify\nsteps", "accept\nlength", "of these\nanswers", "95% interval")
+    return Table(
+        columns=(Column("answer tokens", right=False), *map(Column, heads)),
+        rows=tuple(
+            (
+                span(part.begin, part.end),
+                count(part.answers),
+                count(part.steps),
+                number(part.accept_length, 2),
+                *ratio_with_interval(part.relative, part.relative_ci95),
+            )
+            for part in parts
+        ),
+    )
 
 
 def totals(arm: Arm, brief: bool = False) -> Table:

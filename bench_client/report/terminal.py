@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bench_client.report import comparison_tables, sentences, tables
+from bench_client.report import comparison_tables, resources, sentences, tables
 from bench_client.report.arms import Arm, Report
 from bench_client.report.sentences import Line
 from bench_client.report.tables import Column, Table
@@ -40,14 +40,14 @@ def _arm_blocks(found: Arm) -> Iterator[RenderableType]:
     summary = found.summary
     yield Group(_title(found), Rule(style="dim"), _lines(sentences.what_ran(found)))
     if summary.rows:
-        shown = tables.prompts(found, MAX_ROWS)
+        shown = tables.prompts(found, MAX_ROWS, brief=True)
         yield _table(shown)
         if shown.hidden:
             yield _text(tables.hidden_note(shown), "dim")
     totals = tables.totals(found, brief=True)
     if totals.rows:
         yield _table(totals)
-    yield _lines(sentences.notes(found))
+    yield _lines((*sentences.notes(found), *resources.lines(found)))
     if summary.doubts:
         yield _doubts(found)
 
@@ -83,6 +83,8 @@ def _comparison_blocks(found: Report) -> Iterator[RenderableType]:
     yield Group(title, Rule(style="dim"), *_failed(found.arms))
     yield _table(comparison_tables.comparison(found))
     yield _text(comparison_tables.COST_NOTE, "dim")
+    for head, table in resources.side_by_side(found):
+        yield Group(_text(head, "bold"), _table(table))
     for each, against in found.pairs():
         lines = _lines(sentences.outcome(each, found.arms[0], against))
         yield Group(_text(each.name, "bold"), lines)

@@ -24,6 +24,11 @@ def tps_decimals(largest: float) -> int:
     return 2 if abs(largest) < 100 else 1
 
 
+def no_decimals(_largest: float) -> int:
+    """Decimals of a count."""
+    return 0
+
+
 def two_decimals(_largest: float) -> int:
     """Decimals of an accept length, a concurrency or a ratio."""
     return 2
@@ -73,6 +78,11 @@ def percent(share: float) -> str:
     """A share as a percentage with two significant digits: `12%`, `2.5%`."""
     size = abs(share)
     return f"{share:.{1 if size < 0.1 else 0}%}"
+
+
+def span(begin: int, end: int | None) -> str:
+    """`32-63`, and `4096+` without an end."""
+    return f"{begin}+" if end is None else f"{begin}-{end}"
 
 
 def duration(seconds: float | None) -> str:

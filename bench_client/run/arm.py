@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,24 +19,26 @@ from bench_client.records import FORMAT, Client, Plan, Run, RunHeader, Server
 from bench_client.run.blocks import joined, plan_of
 from bench_client.run.calibrate import calibrate, observed_load
 from bench_client.run.environment import describe_machine
-from bench_client.run.fold import write_reports
+from bench_client.run.fold import fold, keep_reports
 from bench_client.run.interrupts import StopAtOnce
 from bench_client.run.options import Arm, Observer, RunOptions
 from bench_client.run.store import RunFolder, StoreError, load_run
 from bench_client.run.target import Target, measure_target
-from bench_client.run.telemetry import sampling
+from bench_client.run.telemetry import Mark, sampling
 from bench_client.run.workers import WorkerError
 from bench_client.wire.endpoint import parse_endpoint
+from bench_client.wire.proxy import is_local
 from server_launchers.process import LaunchError, ServerProcess
 from server_launchers.shell import redacted
 
 
 class ArmResult(Struct, frozen=True, kw_only=True):
-    """A finished arm and where it is."""
+    """A finished arm and where it is; `unsaved` says why its reports are not there."""
 
     run: Run
     summary: Summary
     folder: Path
+    unsaved: StoreError | None = None
 
 
 class ArmRun:
@@ -88,7 +90,7 @@ class ArmRun:
         )
         try:
             with _serving(self._arm, path / log, self._observer) as target.process:
-                with sampling(path / "telemetry.jsonl", _trees(target.process)):
+                with self._sampling(target.process) as target.mark:
                     header = measure_target(target, self._options, self._observer)
                 self._measured = joined(before, header) if before else header
                 self._folder.write_header(self._measured)
@@ -96,6 +98,11 @@ class ArmRun:
             if self._measured is before:  # else it was the teardown that failed
                 self._abort(before or target.header, error)
             raise
+
+    def _sampling(self, process: ServerProcess | None) -> AbstractContextManager[Mark]:
+        here = process is not None or is_local(parse_endpoint(self._arm.url or ""))
+        path = self._folder.path / "telemetry.jsonl"
+        return sampling(path, _trees(process), gpus=here)
 
     def _abort(self, known: RunHeader, error: BaseException) -> None:
         """Say in the folder, if it can be written, why the run is no whole one."""
@@ -127,10 +134,15 @@ class ArmRun:
         self._folder.write_header(header)
 
     def finish(self) -> ArmResult:
-        """Fold and report."""
-        run, summary = write_reports(self._folder)
+        """Fold and report; a full disk keeps nobody from seeing it. StoreError: unreadable."""
+        path, unsaved = self._folder.path, None
+        run, summary = fold(path)
+        try:
+            keep_reports(self._folder, run, summary)
+        except StoreError as error:
+            unsaved = error
         self._folder.close()
-        return ArmResult(run=run, summary=summary, folder=self._folder.path)
+        return ArmResult(run=run, summary=summary, folder=path, unsaved=unsaved)
 
 
 def _first_header(arm: Arm, plan: Plan, options: RunOptions) -> RunHeader:

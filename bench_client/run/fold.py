@@ -21,11 +21,16 @@ def fold(path: Path) -> tuple[Run, Summary]:
 def write_reports(folder: RunFolder) -> tuple[Run, Summary]:
     """Fold a folder and write `summary.json`, `report.md` and `report.html` into it."""
     run, summary = fold(folder.path)
+    keep_reports(folder, run, summary)
+    return run, summary
+
+
+def keep_reports(folder: RunFolder, run: Run, summary: Summary) -> None:
+    """Write them. StoreError where that is not possible."""
     folder.write_summary(summary)
     report = make_report([(run, summary)])
     folder.write_text("report.md", markdown.report(report))
     folder.write_text("report.html", html.report(report))
-    return run, summary
 
 
 def save_run(run: Run, results: Path) -> tuple[Run, Summary]:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import msgspec
 
-from bench_client.records import Server
+from bench_client.records import Memory, Server
 from bench_client.run.server_facts import ControlPlane
 from bench_client.run.server_facts import ServerFacts as Identity
-from server_launchers import facts
+from server_launchers import facts, memory, transformers_log
 
 # A server says all of this while it starts.
 _LOG_BYTES = 4 * 2**20
@@ -18,18 +18,25 @@ def with_report(server: Server, identity: Identity, control: ControlPlane, log: 
     text = _head(log)
     if "speculative_algorithm" in identity.info:  # SGLang, and the servers of our own
         reports = [facts.from_sglang_info(identity.info), facts.from_sglang_log(text)]
+        spent = [memory.from_sglang_log(text), memory.from_sglang_info(identity.info)]
+    elif identity.dialect == "transformers":
+        reports, spent = [transformers_log.from_transformers_log(text)], []
     else:
         metrics = control.text("/metrics") or ""
         reports = [facts.from_vllm_log(text), facts.from_vllm_metrics(metrics)]
-    found = facts.merge(*reports, facts.from_models(control.json("/v1/models")))
+        spent = [memory.from_vllm_log(text)]
+    if identity.dialect != "transformers":  # whose list is that of the download cache
+        reports.append(facts.from_models(control.json("/v1/models")))
+    found = facts.merge(*reports)
     launched = bool(server.argv)
     return msgspec.structs.replace(
         server,
         engine=server.engine or identity.engine,
         engine_version=identity.version or found.engine_version,
-        model=server.model or found.model or identity.models[0],
+        model=server.model or found.model or next(iter(identity.models), None),
         speculative=found.speculative,
         facts=msgspec.to_builtins(found),
+        memory=memory.merge(*spent, Memory(kv_cache_tokens=found.kv_tokens)),
         unmet=facts.unmet(server.speculative_asked, found) if launched else (),
     )
 

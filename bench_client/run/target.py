@@ -16,6 +16,7 @@ from bench_client.run.reported import with_report
 from bench_client.run.server_facts import ControlPlane, ServerError, ServerFacts
 from bench_client.run.server_watch import LAST_LOOK_S
 from bench_client.run.store import RunFolder
+from bench_client.run.telemetry import Mark
 from bench_client.run.transports import tls_context
 from bench_client.run.window import Hooks, Window
 from bench_client.run.workers import WorkerError
@@ -31,6 +32,7 @@ class Target:
     """A server to measure, and where its results go. `header` is what is known so far.
 
     `epoch_ns` is when the run began, if this is not its first block: records count from there.
+    `mark` is told where the measured window begins and ends.
     """
 
     header: RunHeader
@@ -41,6 +43,7 @@ class Target:
     log_name: str = "server.log"
     epoch_ns: int | None = None
     stamps: StampSource | None = None
+    mark: Mark = lambda _: None
 
     @property
     def log(self) -> Path:
@@ -72,7 +75,7 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
     """
     endpoint = parse_endpoint(target.header.server.url)
     with _control(endpoint, options) as control:
-        facts = _identify(control, endpoint)
+        facts = _identify(control, endpoint, target)
         model = _served_name(facts, target.model)
         server = with_report(target.header.server, facts, control, target.log)
         ends = _Ends(control, target.log)
@@ -81,6 +84,7 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
             control.flush_caches(facts.dialect)
             ends.mark()
             _keep_begin(target, server, ends)
+            target.mark("begin")
             observer.begin(target.header.server.name, len(target.plan.requests))
 
         hooks = Hooks(
@@ -92,6 +96,7 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
         )
         observer.phase("warming up")
         window = _measured(target, options, (model, facts.dialect), hooks)
+        target.mark("end")
         ends.mark()
     return _finished(target, server, ends, window)
 
@@ -130,7 +135,12 @@ def _control(endpoint: Endpoint, options: RunOptions) -> ControlPlane:
         raise EndpointError(f"--transport {options.transport}: {error}") from error
 
 
-def _identify(control: ControlPlane, endpoint: Endpoint) -> ServerFacts:
+def _identify(control: ControlPlane, endpoint: Endpoint, target: Target) -> ServerFacts:
+    engine, model = target.header.server.engine, target.model
+    if target.process and engine == "transformers" and model:  # it cannot say which model it has
+        return ServerFacts(
+            models=(model,), dialect="transformers", engine=engine, version=None, info={}
+        )
     try:
         return control.identify()
     except ServerError as error:
@@ -140,6 +150,8 @@ def _identify(control: ControlPlane, endpoint: Endpoint) -> ServerFacts:
 
 
 def _served_name(facts: ServerFacts, asked: str | None) -> str:
+    if asked and facts.dialect == "transformers":  # it lists what was ever downloaded
+        return asked
     if asked is None and facts.models:
         return facts.models[0]
     if asked not in facts.models:

@@ -1,8 +1,9 @@
 """Samples of the machine while a run is measured, by a process of its own: off the hot path.
 
 `python -m bench_client.run.telemetry FILE` appends a JSON line to FILE every second until its
-standard input closes, which it does in whatever way its parent ends. What a machine does not have
-is left out. Fields are named with their units.
+standard input closes, which it does in whatever way its parent ends. A word on standard input
+asks for a line of the GPUs at once, marked by it, and is answered once that is written. What a
+machine does not have is left out. Fields are named with their units.
 """
 
 import contextlib
@@ -18,39 +19,66 @@ from typing import Any
 import msgspec
 import psutil
 
+from bench_client.run.gpu_sensors import Gpus
+
 INTERVAL_S = 1.0
+PATIENCE_S = 5.0  # with a sampler that does not answer
+
+Mark = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def sampling(path: Path, trees: Mapping[str, int]) -> Iterator[None]:
-    """Sample into `path` while the context lasts. `trees`: names (client, server) of root pids."""
+def sampling(path: Path, trees: Mapping[str, int], *, gpus: bool = True) -> Iterator[Mark]:
+    """Sample into `path` while the context lasts. `trees`: names (client, server) of root pids.
+
+    What it gives marks the present instant, "begin" and "end" of what is measured. `gpus` is false
+    for a server of another machine.
+    """
     command = [sys.executable, "-m", "bench_client.run.telemetry", str(path)]
     command += [f"{name}={pid}" for name, pid in trees.items()]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    command += [] if gpus else ["--no-gpus"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
     try:
-        yield
+        yield lambda name: _mark(process, name)
     finally:
-        if process.stdin:
-            process.stdin.close()
-        try:
-            process.wait(timeout=5 * INTERVAL_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _end(process)
+
+
+def _mark(process: "subprocess.Popen[bytes]", name: str) -> None:
+    """Returns when the GPUs have been read. A sampler that has ended, or hangs, is let be."""
+    if process.stdin is None or process.stdout is None:
+        return
+    with contextlib.suppress(BrokenPipeError):
+        os.write(process.stdin.fileno(), f"{name}\n".encode())
+        if select.select([process.stdout], [], [], PATIENCE_S)[0]:
+            os.read(process.stdout.fileno(), 1)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe:
+            pipe.close()
+    try:
+        process.wait(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 class Sampler:
     """Reads one row at a time; holds what rates are computed from."""
 
-    def __init__(self, trees: Mapping[str, int]) -> None:
+    def __init__(self, trees: Mapping[str, int], gpus: Gpus | None) -> None:
         self._trees = trees
         self._known: dict[int, psutil.Process] = {}
-        self._gpus = _open_gpus()
+        self._gpus = gpus
         psutil.cpu_percent()
 
     def row(self) -> dict[str, Any]:
         """CPU and memory of the machine and of each tree, and each GPU's own sensors."""
-        found: dict[str, Any] = {"at_unix_ns": time.time_ns()}
+        found = self.gpu_row()
         found["machine"] = {
             "cpu_percent": psutil.cpu_percent(),
             "memory_used_gib": _gib(psutil.virtual_memory().used),
@@ -61,9 +89,20 @@ class Sampler:
             ours = sum(found[name]["cpu_percent"] for name in self._trees)
             other = found["machine"]["cpu_percent"] - ours / (psutil.cpu_count() or 1)
             found["machine"]["other_cpu_percent"] = round(max(other, 0.0), 1)
-        if self._gpus:
-            found["gpu"] = {str(index): gpu_row(gpu) for index, gpu in enumerate(self._gpus)}
         return found
+
+    def gpu_row(self) -> dict[str, Any]:
+        """The GPUs alone. Its time is that at which their energy was read, before all else."""
+        found: dict[str, Any] = {"at_unix_ns": time.time_ns()}
+        gpus = self._gpus.drawn() if self._gpus else {}
+        if not self._gpus or not gpus:
+            return found
+        root = self._trees.get("server")
+        server = None if root is None else {each.pid for each in self._below(root)}
+        for rows in (self._gpus.state(), self._gpus.processes(server)):
+            for name, row in rows.items():
+                gpus[name] |= row
+        return {**found, "gpu": gpus}
 
     def _tree(self, pid: int) -> dict[str, float]:
         """CPU (100 is one core) and resident memory of a process and all below it."""
@@ -84,56 +123,38 @@ class Sampler:
         return [root, *(self._known.setdefault(each.pid, each) for each in below)]
 
 
-def gpu_row(gpu: Any) -> dict[str, Any]:
-    """One GPU's sensors by NVML; those it does not have are left out."""
-    import pynvml  # noqa: PLC0415 (only where there is a GPU)
-
-    queries: dict[str, Callable[[], Any]] = {
-        "memory_used_gib": lambda: _gib(pynvml.nvmlDeviceGetMemoryInfo(gpu).used),
-        "utilisation_percent": lambda: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu,
-        "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(gpu) / 1e3,
-        "energy_j": lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1e3,
-        "sm_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(gpu, pynvml.NVML_CLOCK_SM),
-        "memory_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(gpu, pynvml.NVML_CLOCK_MEM),
-        "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(gpu, pynvml.NVML_TEMPERATURE_GPU),
-        "throttle_reasons": lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(gpu),
-        "processes": lambda: len(pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)),
-    }
-    found: dict[str, Any] = {}
-    for name, query in queries.items():
-        with contextlib.suppress(pynvml.NVMLError):
-            found[name] = query()
-    return found
-
-
-def _open_gpus() -> list[Any]:
-    import pynvml  # noqa: PLC0415 (loads a driver library)
-
-    try:
-        pynvml.nvmlInit()
-        count = pynvml.nvmlDeviceGetCount()
-        return [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-    except pynvml.NVMLError:
-        return []
-
-
 def _gib(amount: float) -> float:
     return round(amount / 2**30, 3)
 
 
+def _instants() -> Iterator[str]:
+    """An empty word every second, and each word of standard input as it comes; ends with it."""
+    due = time.monotonic() + INTERVAL_S
+    while True:
+        if select.select([sys.stdin], [], [], max(due - time.monotonic(), 0.0))[0]:
+            words = os.read(sys.stdin.fileno(), 256)
+            if not words:
+                return
+            yield from words.decode().split()
+        else:
+            due += INTERVAL_S
+            yield ""
+
+
 def main(arguments: Sequence[str]) -> None:
     """Sample until standard input closes."""
-    path, *pairs = arguments
-    sampler = Sampler({name: int(pid) for name, _, pid in (pair.partition("=") for pair in pairs)})
+    path, *rest = arguments
+    pairs = (each.partition("=") for each in rest if "=" in each)
+    gpus = None if "--no-gpus" in rest else Gpus()
+    sampler = Sampler({name: int(pid) for name, _, pid in pairs}, gpus)
     os.nice(10)
-    due = time.monotonic()
     with Path(path).open("ab", buffering=0) as file:
-        while True:
-            due += INTERVAL_S
-            if select.select([sys.stdin], [], [], max(due - time.monotonic(), 0.0))[0]:
-                return
+        for mark in _instants():
+            row = {**sampler.gpu_row(), "mark": mark} if mark else sampler.row()
             try:
-                file.write(msgspec.json.encode(sampler.row()) + b"\n")
+                file.write(msgspec.json.encode(row) + b"\n")
+                if mark:
+                    os.write(sys.stdout.fileno(), b"\n")
             except OSError:  # a full disk: the client says so, by the first record it cannot write
                 return
 

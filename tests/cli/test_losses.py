@@ -21,7 +21,7 @@ from tests.cli.processes import (
     one_error,
     whole,
 )
-from tests.conftest import StartSim
+from tests.conftest import StartSim, free_port
 
 
 def test_a_killed_client_leaves_a_readable_folder(tmp_path: Path) -> None:
@@ -134,6 +134,8 @@ _LIMITED = (
     "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000));"
     "from bench_client.cli import main; main()"
 )
+# Too small for the pages of five requests, and for five answers of 200 events each.
+_SMALLER = _LIMITED.replace("50_000", "11_000")
 
 
 @pytest.mark.parametrize("more", [("--concurrency", 2), PARALLEL, ("--request-rate", 40)], ids=str)
@@ -160,6 +162,40 @@ def test_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
         assert running.code() == 1
     assert "run.json: File too large" in one_error(running)
     assert [path.name for path in running.folder.iterdir()] == ["requests.jsonl"]
+
+
+def _few_events(home: Path, *servers: str) -> tuple[object, ...]:
+    """Five long answers a server, that of the first in about 50 events each."""
+    return (
+        *(part for name in servers for part in ("--server", name)),
+        *("--launch-arg=--step-ms", "--launch-arg=2", "--launch-arg=--verify-ms"),
+        *("--launch-arg=4", "--port", free_port(), "--scenario", prompts(home / "p.jsonl", 5)),
+        *("--max-tokens", 200, "--ignore-eos", "--no-calibrate"),
+    )
+
+
+def test_what_was_measured_before_the_disk_filled_up_is_reported(tmp_path: Path) -> None:
+    run = _few_events(tmp_path, "sim-eagle3", "sim")
+    with client(tmp_path, *run, program=_SMALLER) as running:
+        assert running.code() == 1
+        running.leaves_nothing()
+    first, second = sorted(running.results.iterdir(), key=lambda path: "eagle3" not in path.name)
+    assert f"cannot write to {second}" in one_error(running)
+    assert 1 <= len((second / "requests.jsonl").read_text().split("\n")[:-1]) < 5
+    # Its own page found no room either.
+    assert not (first / "report.html").exists()
+    assert "5 ok, 0 failed" in running.printed
+    assert f"results: {first}" in running.printed
+
+
+def test_a_report_that_finds_no_room_is_shown_all_the_same(tmp_path: Path) -> None:
+    run = _few_events(tmp_path, "sim-eagle3")
+    with client(tmp_path, *run, program=_SMALLER) as running:
+        assert running.code() == 1
+        running.leaves_nothing()
+    assert f"cannot write {running.folder}/report.html" in one_error(running)
+    assert running.header["ended"] == "complete"
+    assert "5 ok, 0 failed" in running.printed
 
 
 def test_the_sampler_leaves_a_full_disk_to_the_client() -> None:

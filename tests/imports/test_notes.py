@@ -5,6 +5,7 @@ from statistics import fmean, stdev
 import pytest
 
 from bench_client.imports.notes import import_text
+from bench_client.measure.compare import compare
 from bench_client.records import Load, Run
 from tests.imports.fixtures import imported, runs
 
@@ -99,6 +100,16 @@ def test_a_verify_step_costs_1_90_plain_steps(serial: dict[str, Run]) -> None:
     assert round(fmean(steps) / plain, 2) == 1.90
     findings = imported(serial["sglang-eagle3"]).findings
     assert any("costs 1.90 times" in finding for finding in findings)
+
+
+def test_accept_length_alone_tells_the_eleven_prompts_apart(serial: dict[str, Run]) -> None:
+    why = compare(serial["sglang"], serial["sglang-eagle3"]).why
+    assert why is not None
+    assert why.fit is not None
+    assert (why.fit.prompts, round(why.fit.step_ms, 1)) == (11, 43.2)
+    assert why.fit.r2 == pytest.approx(0.9998**2, abs=3e-4)
+    assert why.fit.residual_rms < 0.005
+    assert abs(why.fit.worst_residual) < 0.005
 
 
 def test_accept_length_and_draft_tokens(serial: dict[str, Run]) -> None:

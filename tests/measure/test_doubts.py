@@ -37,7 +37,8 @@ def test_empty_run() -> None:
         ("aborted", 0, "invalid"),
         (None, 3, "doubtful"),
         (None, 0, None),
-        ("complete", 3, None),
+        ("complete", 3, "doubtful"),  # another arm ended the experiment before the last repeats
+        ("complete", 0, None),
     ],
 )
 def test_interrupted(ended: Any, missing: int, expected: str | None) -> None:

@@ -42,6 +42,16 @@ def test_tokens_that_the_server_leaves_out_are_all_but_the_first() -> None:
     assert found.accept_length == 3
 
 
+@pytest.mark.parametrize("tokens", [(3, 2, 4), (2, 3, 4)])
+def test_a_first_event_that_holds_a_step_is_not_timed(tokens: tuple[int, ...]) -> None:
+    """EAGLE's first token comes out of a step; vLLM may join a step to the prefill's."""
+    from_steps = 9 if tokens[0] == 3 else 8
+    found = speculation(run([answer(gaps=(30, 30), tokens=tokens, accept=told(from_steps, 3))]))
+    assert found is not None
+    assert found.verify_steps == 3
+    assert found.step_ms == pytest.approx(30)
+
+
 def test_vllm_counters_of_a_real_server() -> None:
     """vLLM 0.32 on a CPU, one answer of 400 tokens; the server counted from 0."""
     after = {DRAFTS: 156.0, ACCEPTED: 243.0}

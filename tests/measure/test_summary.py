@@ -11,7 +11,7 @@ from bench_client.measure.summary import summarize
 from bench_client.records import Calibration, Load
 
 from .published import SGLANG, SGLANG_ACCEPT, SGLANG_EAGLE3
-from .runs import MS, answer, failed, imported, run, told
+from .runs import MS, answer, failed, imported, run, sha, told
 
 
 def test_a_run_by_hand() -> None:
@@ -59,6 +59,36 @@ def test_rows_are_the_requests_in_order() -> None:
     assert [row.accept_length for row in rows] == [3, 2, None]
     assert [row.step_ms for row in rows] == [20, 20, None]
     assert [row.outcome for row in rows] == ["ok", "ok", "failed"]
+    assert [row.verify_steps for row in rows] == [3, 3, None]
+    assert [row.prompt_sha256 for row in rows] == [sha(0), sha(1), sha(2)]
+
+
+def test_accept_lengths_by_request_weigh_the_same() -> None:
+    records = [
+        answer(i, gaps=(40,) * n, tokens=(1, *([50 // n] * n)), accept=told(50, n), repeat=r)
+        for r in range(2)
+        for i, n in enumerate((10, 25, 50) * 3)
+    ]
+    found = summarize(run(records)).speculation
+    assert found is not None
+    assert found.accept_length == pytest.approx(150 / 85)
+    own = found.accept_length_per_request
+    assert own is not None
+    assert (own.n, own.mean, own.p50) == (18, pytest.approx(8 / 3), 2)
+    assert (own.min, own.max) == (1, 5)
+    assert own.sd == pytest.approx(1.75, abs=0.01)
+    once = summarize(run(records[:9])).speculation
+    assert once is not None
+    assert once.accept_length_per_request is not None
+    assert own.ci95 == pytest.approx(once.accept_length_per_request.ci95)  # repeats are one unit
+
+
+def test_no_request_with_an_accept_length_of_its_own() -> None:
+    whole = run([answer(tokens=(1, None, None, None))], server={"speculative": {"method": "mtp"}})
+    found = summarize(whole, 2.0).speculation
+    assert found is not None
+    assert found.accept_length == 2
+    assert found.accept_length_per_request is None
 
 
 def test_an_open_loop_has_latencies_from_the_schedule() -> None:
@@ -186,6 +216,13 @@ def test_values_of_another_tool() -> None:
     assert found.step_ms.max == pytest.approx(43.4, abs=0.05)
     assert found.speculation.step_ms == pytest.approx(found.step_ms.mean)
     assert (found.ttft_ms.n, found.duration_s, found.concurrency.mean) == (0, None, None)
+    own = found.speculation.accept_length_per_request
+    assert own is not None
+    assert (own.n, own.mean) == (11, pytest.approx(found.speculation.accept_length))
+    assert own.sd == pytest.approx(0.53, abs=0.005)
+    assert own.ci95 is not None
+    assert found.speculation.by_answer_position == ()
+    assert found.speculation.by_answer_position_note is not None
 
 
 def test_plain_values_of_another_tool_have_a_token_as_their_step() -> None:

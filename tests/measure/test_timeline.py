@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench_client.measure.summary import summarize
 from bench_client.measure.timeline import (
     chunk_gaps_ms,
     concurrency,
@@ -12,6 +13,7 @@ from bench_client.measure.timeline import (
     duration_s,
     itl_ms,
     request_figures,
+    windows,
 )
 from bench_client.records import Events, Load
 
@@ -145,6 +147,16 @@ def test_peak_is_the_most_open_at_any_instant(spans: list[tuple[int, int]]) -> N
 def test_duration_is_first_sent_to_last_done() -> None:
     records = [answer(0, sent=10), answer(1, sent=200, done_ns=400 * MS)]
     assert duration_s(run(records, duration_ns=10**10)) == pytest.approx(0.39)
+
+
+def test_what_other_arms_take_between_repeats_is_no_part_of_the_window() -> None:
+    first = [answer(0), answer(1, sent=60)]  # overlapping: 0 to 170 ms
+    second = [answer(0, sent=160, repeat=1)]  # begins before that ends: to 270
+    third = [answer(0, sent=9_000, repeat=2), answer(1, sent=9_200, repeat=2)]  # 310 ms
+    whole = run([*first, *second, *third])
+    assert windows(whole.records) == [(0, 270 * MS), (9_000 * MS, 9_310 * MS)]
+    assert duration_s(whole) == pytest.approx(0.58)
+    assert summarize(whole).throughput.output_tok_per_s == pytest.approx(5 * 4 / 0.58)
 
 
 def test_duration_of_an_open_loop_is_the_whole_window() -> None:

@@ -74,6 +74,11 @@ def tps_stat(
     )
 
 
+def sha256(index: int) -> str:
+    """A hash that differs in its first digits, as hashes do."""
+    return f"{index + 1:08x}{'e' * 56}"
+
+
 def row(index: int, tps: float, accept: float | None = None, ttft_ms: float = 478.0) -> PromptRow:
     """One ended request at `tps` decode."""
     out = OUT[index]
@@ -96,6 +101,7 @@ def row(index: int, tps: float, accept: float | None = None, ttft_ms: float = 47
         accept_length=accept,
         verify_steps=round(out / accept) if accept else None,
         step_ms=step,
+        prompt_sha256=sha256(index),
     )
 
 
@@ -118,6 +124,7 @@ def failed_row(index: int) -> PromptRow:
         accept_length=None,
         verify_steps=None,
         step_ms=None,
+        prompt_sha256=sha256(index),
     )
 
 
@@ -131,7 +138,7 @@ def record(row: PromptRow, began_ns: int, failure: Failure | None = None) -> Req
     return RequestRecord(
         id=row.id,
         prompt_index=row.prompt_index,
-        prompt_sha256=f"{row.prompt_index:064}",
+        prompt_sha256=sha256(row.prompt_index),
         repeat=row.repeat,
         scheduled_ns=began_ns,
         sent_ns=began_ns,

@@ -57,6 +57,17 @@ def test_it_parses_and_needs_nothing_from_outside() -> None:
         assert figure in reader.text
 
 
+def test_what_each_request_was_and_did() -> None:
+    run, found = samples.eagle3()
+    text = Reader(html.report(make_report([(run, found)]))).text
+    said = text[text.index("sha256") :].split("\n")
+    first = said[said.index("chain-01") :][:13]
+    assert first[1] == "00000001"
+    assert (first[7], first[11], first[12]) == ("14,516", "327", "43.0")
+    for part in ("1024+", "1,237", "3.31", "is of 10 of 11 answers"):
+        assert part in text
+
+
 def test_failures_come_first() -> None:
     text = Reader(html.report(make_report([samples.failing()]))).text
     body = text[text.rindex("}") :]

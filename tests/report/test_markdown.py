@@ -36,7 +36,7 @@ def test_title_of_one_of_many_and_of_a_comparison() -> None:
 
 def test_every_table_row_has_as_many_cells_as_its_head() -> None:
     tables = re.findall(r"(?:^\|.*\|\n)+", compared(), re.MULTILINE)
-    assert len(tables) == 6
+    assert len(tables) == 7
     for table in tables:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
 
@@ -66,6 +66,22 @@ def test_telemetry_and_environment_are_listed() -> None:
     text = markdown.report(make_report([(run, replace(found, telemetry=telemetry))]))
     assert "- gpu.0.util: mean 91.25, min 80, max 99\n- throttled: no" in text
     assert "- gpu.name: NVIDIA L40" in text
+
+
+def test_why_accept_length_along_the_answer_is_not_known() -> None:
+    run, found = samples.eagle3()
+    why = "nothing counts the verify steps"
+    unknown = replace(samples.speculation(), by_answer_position=(), by_answer_position_note=why)
+    text = markdown.report(make_report([(run, replace(found, speculation=unknown))]))
+    assert f"Accept length along the answer is not known: {why}." in text
+    assert "answer tokens" not in text
+
+
+def test_prompts_without_a_hash_have_no_column_of_it() -> None:
+    run, found = samples.sglang()
+    rows = tuple(replace(row, prompt_sha256=None) for row in found.rows)
+    text = markdown.report(make_report([(run, replace(found, rows=rows))]))
+    assert "sha256" not in text
 
 
 def test_a_file_of_thousands_of_rows_is_cut() -> None:

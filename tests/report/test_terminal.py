@@ -103,6 +103,28 @@ def test_language_below_break_even() -> None:
     assert "Chinese prompts: accept length 1.52, below break-even 1.90: slower (0.80x)" in shown
 
 
+@pytest.mark.parametrize(
+    ("relative", "ci95", "told"),
+    [
+        (0.85, (0.8, 0.9), True),
+        (1.2, (1.1, 1.3), True),
+        (0.85, (0.7, 1.01), False),  # may be chance
+        (0.85, None, False),
+        (0.95, (0.94, 0.96), False),  # of no consequence
+    ],
+)
+def test_accept_length_along_the_answer_only_where_it_changes(
+    relative: float, ci95: tuple[float, float] | None, told: bool
+) -> None:
+    run, found = samples.eagle3()
+    early, middle, late = samples.PARTS
+    late = replace(late, relative=relative, relative_ci95=ci95)
+    speculation = replace(samples.speculation(), by_answer_position=(early, middle, late))
+    arm = make_report([(run, replace(found, speculation=speculation))]).arms[0]
+    line = "along answer    4.12 at 0-31, 4.02 at 32-1023, 3.31 at 1024+ tokens"
+    assert (line in rendered(terminal.arm(arm))) is told
+
+
 def test_no_difference_is_said_so() -> None:
     equal = building.ratio(1.03, (0.98, 1.08), (60.0, 61.7), 0.07)
     shown = rendered(

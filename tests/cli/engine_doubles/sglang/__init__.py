@@ -1,0 +1,1 @@
+"""Stands in for SGLang: see launch_server.py."""

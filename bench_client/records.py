@@ -28,7 +28,8 @@ class Message(Struct, frozen=True):
 class PlannedRequest(Struct, frozen=True, kw_only=True):
     """One request, decided before the clock starts.
 
-    `scheduled_ns` is null in a closed loop, where a request is due when a slot falls free.
+    `scheduled_ns` counts from the start of its repeat. It is null in a closed loop, where a request
+    is due when a slot falls free.
     `messages` is left out of `run.json`; the text is known there by `prompt_sha256`.
     A chained request holds `{previous_answer}` and is completed when that answer has ended.
     """
@@ -47,13 +48,17 @@ class PlannedRequest(Struct, frozen=True, kw_only=True):
 
 
 class Load(Struct, frozen=True, kw_only=True):
-    """Closed loop: `concurrency` slots. Open loop: `request_rate` per second."""
+    """Closed loop: `concurrency` slots. Open loop: `request_rate` per second.
+
+    `rate_limit` (`2/s`, `60/min`) is what the client holds requests back to, whatever the loop.
+    """
 
     kind: Literal["closed", "open"]
     concurrency: int | None = None
     request_rate: float | None = None
     burstiness: float | None = None
     max_concurrency: int | None = None
+    rate_limit: str | None = None
 
 
 class Sampling(Struct, frozen=True, kw_only=True):
@@ -195,17 +200,28 @@ class Clock(Struct, frozen=True, kw_only=True):
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
-    """The client's own error at the planned load, against a server that stamps its writes (ms)."""
+    """The client's own error at a load, against a server that stamps its writes (ms).
+
+    `planned_events_per_s` is the load that was asked for, null where it is not known;
+    `events_per_s` the one that was carried. `server_slower` is by how much longer the server took
+    over its answers than it was to (0.1: a tenth). Of too few values a p99 is null and the largest
+    stands for it; `answers` is how many TTFTs there were.
+    """
 
     streams: int
     events: int
     events_per_s: float
     ttft_error_mean_ms: float
-    ttft_error_p99_ms: float
-    gap_error_p99_ms: float
-    gap_p99_difference_ms: float
+    ttft_error_p99_ms: float | None
+    gap_error_p99_ms: float | None
+    gap_p99_difference_ms: float | None
     merged_events: int
     cpu_us_per_event: float | None = None
+    answers: int | None = None
+    ttft_error_max_ms: float | None = None
+    gap_error_max_ms: float | None = None
+    planned_events_per_s: float | None = None
+    server_slower: float | None = None
 
 
 class WorkerClock(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """A scenario and what was asked on the command line, to a plan."""
 
 import hashlib
+from itertools import chain
 
 import msgspec
 from msgspec import Struct
@@ -90,7 +91,10 @@ def _schedule(requests: list[PlannedRequest], options: PlanOptions) -> list[Plan
     load = options.load
     if load.request_rate is None:
         return requests
-    due = arrivals_ns(len(requests), load.request_rate, load.burstiness or 1.0, options.seed)
+    count, burstiness = len(requests) // options.repeats, load.burstiness or 1.0
+    seeds = range(options.seed, options.seed + options.repeats)
+    each = (arrivals_ns(count, load.request_rate, burstiness, seed) for seed in seeds)
+    due = chain.from_iterable(each)  # every repeat begins anew
     pairs = zip(requests, due, strict=True)
     return [msgspec.structs.replace(request, scheduled_ns=at) for request, at in pairs]
 

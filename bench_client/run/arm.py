@@ -42,7 +42,11 @@ class ArmResult(Struct, frozen=True, kw_only=True):
 
 
 class ArmRun:
-    """One arm's results folder, filled by one block of repeats or several."""
+    """One arm's results folder, filled repeat by repeat.
+
+    Each repeat is a window of its own, with the caches flushed before it: repeats that run into
+    each other would find their prompts in the prefix cache.
+    """
 
     def __init__(self, arm: Arm, plan: Plan, options: RunOptions, observer: Observer) -> None:
         """Make the folder. StoreError where that is not possible."""
@@ -54,6 +58,7 @@ class ArmRun:
         self._first = _first_header(arm, plan, options)
         self._measured: RunHeader | None = None
         self._launches = 0
+        self._unfinished: Target | None = None
         self._folder.write_header(self._first)
 
     @property
@@ -67,7 +72,7 @@ class ArmRun:
         return self._measured is not None and self._measured.ended == "complete"
 
     def measure(self, repeats: Sequence[int]) -> None:
-        """Launch the server, measure these repeats, tear it down.
+        """Launch the server, measure these repeats one by one, tear it down.
 
         Raises:
             LaunchError: the server could not be launched; the folder keeps its log.
@@ -76,28 +81,47 @@ class ArmRun:
         """
         self._launches += 1
         log = "server.log" if self._launches == 1 else f"server-{self._launches}.log"
-        path = self._folder.path
+        self._begin()
+        try:
+            with (
+                _serving(self._arm, self._folder.path / log, self._observer) as process,
+                self._sampling(process) as mark,
+            ):
+                for number, repeat in enumerate(repeats):
+                    target = self._target(repeat, warm=number > 0)
+                    target.process, target.mark, target.log_name = process, mark, log
+                    self._finish(measure_target(target, self._options, self._observer))
+                    if not self.complete:
+                        break
+        except BaseException as error:
+            if self._unfinished:  # else it was the teardown that failed
+                self._abort(self._measured or self._unfinished.header, error)
+            raise
+
+    def _begin(self) -> None:
+        """What is on disk is no whole run any more, until it is finished."""
+        if self._measured:
+            self._folder.write_header(msgspec.structs.replace(self._measured, ended=None))
+        self._unfinished = Target(header=self._first, plan=self._plan, folder=self._folder)
+
+    def _target(self, repeat: int, *, warm: bool) -> Target:
+        """One repeat of the plan. A server that is warm needs no warm-up again."""
         before = self._measured
-        if before:  # what is on disk is no whole run any more
-            self._folder.write_header(msgspec.structs.replace(before, ended=None))
-        target = Target(
+        plan = plan_of(self._plan, (repeat,))
+        self._begin()
+        self._unfinished = Target(
             header=self._first,
-            plan=plan_of(self._plan, repeats),
+            plan=msgspec.structs.replace(plan, warmup=()) if warm else plan,
             folder=self._folder,
             model=self._arm.served_model_name,
-            log_name=log,
             epoch_ns=before.began_unix_ns if before else None,
         )
-        try:
-            with _serving(self._arm, path / log, self._observer) as target.process:
-                with self._sampling(target.process) as target.mark:
-                    header = measure_target(target, self._options, self._observer)
-                self._measured = joined(before, header) if before else header
-                self._folder.write_header(self._measured)
-        except BaseException as error:
-            if self._measured is before:  # else it was the teardown that failed
-                self._abort(before or target.header, error)
-            raise
+        return self._unfinished
+
+    def _finish(self, header: RunHeader) -> None:
+        before, self._unfinished = self._measured, None
+        self._measured = joined(before, header) if before else header
+        self._folder.write_header(self._measured)
 
     def _sampling(self, process: ServerProcess | None) -> AbstractContextManager[Mark]:
         here = process is not None or is_local(parse_endpoint(self._arm.url or ""))

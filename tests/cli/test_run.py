@@ -131,6 +131,31 @@ def test_repeats_and_sampling_reach_the_server(tmp_path: Path, start_sim: StartS
     assert len({record["output_text"] for record in kept}) == 6
 
 
+@pytest.mark.parametrize("loop", [("--concurrency", 2), ("--request-rate", 4)])
+def test_each_repeat_is_a_window_of_its_own_on_empty_caches(
+    loop: tuple[str, int], tmp_path: Path, start_sim: StartSim
+) -> None:
+    url = start_sim("--prefix-cache", "--step-ms", "4")
+    done = bench_client(
+        *("--url", url, *loop, "--repeat", 3, "--max-tokens", 4, "--warmup", 1, "--no-calibrate"),
+        *("--scenario", prompts(tmp_path / "p.jsonl", 4), "--results", tmp_path / "results"),
+    )
+    assert done.returncode == 0, done.stderr
+    path = folder(tmp_path / "results")
+    kept = records(path)
+    by_repeat = [[each for each in kept if each["repeat"] == n] for n in range(3)]
+    for before, after in itertools.pairwise(by_repeat):
+        last = max(each["done_ns"] for each in before)
+        assert all(last < each["scheduled_ns"] < last + 3e9 for each in after)
+    assert [each["cached_tokens"] or 0 for each in kept] == [0] * 12
+    spans = [
+        max(each["done_ns"] for each in part) - min(each["sent_ns"] for each in part)
+        for part in by_repeat
+    ]
+    if "--concurrency" in loop:
+        assert load(path / "summary.json")["duration_s"] == pytest.approx(sum(spans) / 1e9)
+
+
 def test_a_chain_carries_each_answer_on(tmp_path: Path, start_sim: StartSim) -> None:
     url = start_sim("--fixed", "5:1")
     done = bench_client(

@@ -64,6 +64,15 @@ def test_a_chain_runs_one_at_a_time() -> None:
     assert whole.prompt_sha256 != second.prompt_sha256
 
 
+def test_every_repeat_of_an_open_loop_begins_anew() -> None:
+    load = Load(kind="open", request_rate=2.0, burstiness=1.0)
+    plan = build_plan(scenario("a", "b", "c"), PlanOptions(load=load, repeats=3))
+    due = [[r.scheduled_ns for r in plan.requests if r.repeat == n] for n in range(3)]
+    assert all(each == sorted(each) for each in due)
+    assert len({tuple(each) for each in due}) == 3
+    assert [each[0] for each in due] == [0, 0, 0]
+
+
 def test_an_open_loop_is_scheduled_before_it_starts() -> None:
     load = Load(kind="open", request_rate=4.0, burstiness=1.0)
     plan = build_plan(scenario("a", "b", "c"), PlanOptions(load=load))

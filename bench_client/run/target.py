@@ -32,7 +32,8 @@ class Target:
     """A server to measure, and where its results go. `header` is what is known so far.
 
     `epoch_ns` is when the run began, if this is not its first block: records count from there.
-    `mark` is told where the measured window begins and ends.
+    `mark` is told where the measured window begins and ends, the observer how many requests are
+    `to_come` (0: it was told before).
     """
 
     header: RunHeader
@@ -42,6 +43,7 @@ class Target:
     model: str | None = None
     log_name: str = "server.log"
     epoch_ns: int | None = None
+    to_come: int = 0
     stamps: StampSource | None = None
     mark: Mark = lambda _: None
 
@@ -85,7 +87,8 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
             ends.mark()
             _keep_begin(target, server, ends)
             target.mark("begin")
-            observer.begin(target.header.server.name, len(target.plan.requests))
+            if target.to_come:
+                observer.begin(target.header.server.name, target.to_come)
 
         hooks = Hooks(
             on_record=_keeper(target, options, observer),
@@ -94,7 +97,8 @@ def measure_target(target: Target, options: RunOptions, observer: Observer) -> R
             on_interrupt=observer.interrupted,
             epoch_ns=target.epoch_ns,
         )
-        observer.phase("warming up")
+        if target.plan.warmup:
+            observer.phase("warming up")
         window = _measured(target, options, (model, facts.dialect), hooks)
         target.mark("end")
         ends.mark()

@@ -8,11 +8,10 @@ import pytest
 
 from tests.gpu_node.matrix import ROOT, environment
 
-HERE = {".git", ".venv", ".engines", "results"}
 SCRIPTS = sorted(
     path
-    for folder in ROOT.iterdir()
-    if folder.is_dir() and folder.name not in HERE
+    for folder in [*ROOT.glob("[a-z]*"), ROOT / ".ci"]  # not what is built, fetched or hidden
+    if folder.is_dir() and folder.name != "results"
     for path in [*folder.rglob("*.sh"), *folder.rglob("*.sbatch"), *folder.glob("run")]
     if path.is_file()
 )

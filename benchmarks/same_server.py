@@ -3,15 +3,18 @@
     python -m benchmarks.same_server --model DIR             # launches SGLang on it
     python -m benchmarks.same_server --url URL --model DIR   # DIR for its tokenizer
 
-Both send the same number of requests of like length, one after another. Differences are printed
-with the reason that is known for each.
+Both send the same prompts, one after another (bench_serving shuffles them), in the order theirs,
+ours, ours, theirs, so that whatever drifts weighs on both alike; figures are means of two runs.
+Differences are printed with the reason that is known for each.
 """
 
 import json
 import subprocess
 import sys
 import tempfile
+from functools import reduce
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import click
@@ -23,11 +26,12 @@ from server_launchers.launch import prepare
 from server_launchers.presets import load
 from server_launchers.process import ServerProcess
 
-REQUESTS, INPUT, OUTPUT = 8, 64, 64
+REQUESTS, WORDS, OUTPUT = 8, 40, 64
 
 # Dotted names in summary.json, and why the two tools may differ in them.
 REASONS = {
     "requests.ok": "bench_serving counts an error inside a 200 stream as a success",
+    "input_tokens": "the same prompts: any difference is of tokenization (a BOS token)",
     "output_tokens": "bench_serving takes the requested length where the server sends no usage",
     "ttft_ms.mean": "bench_serving opens a connection for each request and stamps in the program",
     "itl_ms.mean": "both spread a chunk's gap over its tokens on SGLang's native backend",
@@ -59,15 +63,30 @@ def main(url: str | None, model: str, sglang_python: str) -> None:
         click.echo(f"| {name} | {_shown(their)} | {_shown(mine)} | {ratio} | {reason} |")
 
 
-def _both(url: str, model: str, python: str, folder: Path) -> tuple[Any, Any]:
-    return _sglang(url, model, python, folder), _bench_client(url, folder)
+def _prompts() -> list[str]:
+    return [" ".join(f"w{n * 7 + k}" for k in range(WORDS)) for n in range(REQUESTS)]
+
+
+def _both(url: str, model: str, python: str, folder: Path) -> tuple[list[Any], list[Any]]:
+    theirs, ours = [], []
+    for number, tool in enumerate("ABBA"):
+        place = folder / str(number)
+        place.mkdir()
+        if tool == "A":
+            theirs.append(_sglang(url, model, python, place))
+        else:
+            ours.append(_bench_client(url, place))
+    return theirs, ours
 
 
 def _sglang(url: str, tokenizer: str, python: str, folder: Path) -> Any:
+    dataset = folder / "sharegpt.json"  # the format in which it takes given prompts
+    turns = [[{"value": prompt}, {"value": "never looked at"}] for prompt in _prompts()]
+    dataset.write_text(json.dumps([{"conversations": each} for each in turns]))
     command = [python, "-m", "sglang.bench_serving", "--backend", "sglang", "--base-url", url]
-    command += ["--tokenizer", tokenizer, "--dataset-name", "random-ids", "--disable-tqdm"]
-    command += ["--random-input-len", str(INPUT), "--random-output-len", str(OUTPUT)]
-    command += ["--random-range-ratio", "1.0", "--num-prompts", str(REQUESTS)]
+    command += ["--tokenizer", tokenizer, "--dataset-name", "sharegpt", "--disable-tqdm"]
+    command += ["--dataset-path", str(dataset), "--sharegpt-output-len", str(OUTPUT)]
+    command += ["--num-prompts", str(REQUESTS), "--flush-cache"]
     command += ["--max-concurrency", "1", "--warmup-requests", "1", "--seed", "1"]
     command += ["--output-file", str(folder / "bench_serving.jsonl")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -79,8 +98,7 @@ def _sglang(url: str, tokenizer: str, python: str, folder: Path) -> Any:
 
 def _bench_client(url: str, folder: Path) -> Any:
     prompts = folder / "same.jsonl"
-    words = [" ".join(f"w{n * 7 + k}" for k in range(INPUT // 3)) for n in range(REQUESTS)]
-    prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in words))
+    prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in _prompts()))
     command = [sys.executable, "-m", "bench_client", "run", "--url", url, "--api", "generate"]
     command += ["--scenario", str(prompts), "--max-tokens", str(OUTPUT), "--ignore-eos"]
     command += ["--temperature", "0", "--results", str(folder / "results"), "--quiet"]
@@ -89,10 +107,9 @@ def _bench_client(url: str, folder: Path) -> Any:
     return fold(found)[1]
 
 
-def _at(summary: Any, name: str) -> float | None:
-    for part in name.split("."):
-        summary = getattr(summary, part)
-    return None if summary is None else float(summary)
+def _at(summaries: list[Any], name: str) -> float | None:
+    values = [reduce(getattr, name.split("."), summary) for summary in summaries]
+    return None if None in values else fmean(values)
 
 
 def _shown(value: float | None) -> str:

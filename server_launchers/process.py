@@ -58,11 +58,15 @@ class ServerProcess:
     def start(cls, command: LaunchCommand, log: Path, grace_s: float = GRACE_S) -> Self:
         """Start the server with its output in `log`; does not wait until it is ready.
 
-        Raises LaunchError if its port is taken or the program cannot be run.
+        Raises LaunchError if its port is taken, the program cannot be run or the log not written.
         """
         _check_port(command)
-        log.parent.mkdir(parents=True, exist_ok=True)
-        server = cls(command, log, grace_s)
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            server = cls(command, log, grace_s)
+        except OSError as error:
+            why = f"cannot start it with its log in {log}: {error.strerror}"
+            raise LaunchError(f"{command.name}: {why}") from error
         problem = server._leash.started()
         if problem:
             server.stop()
@@ -75,7 +79,9 @@ class ServerProcess:
         cancel: Callable[[], bool] | None = None,
         on_wait: Callable[[float, str], None] | None = None,
     ) -> float:
-        """Wait until the server answers under its name; returns the seconds since its start.
+        """Wait until the server answers under its name, or wants a key.
+
+        Returns the seconds since its start.
 
         `on_wait(seconds, last_log_line)` is called four times a second. Raises LaunchError if the
         server dies, is not ready in time (default: the command's limit), serves another model, if
@@ -170,9 +176,11 @@ class ServerProcess:
         except httpx.HTTPError:
             return False
         self._check_owner()
-        if answer.status_code != httpx.codes.OK:
+        # One that wants a key serves all the same: whoever measures it has the key, or says so.
+        locked = answer.status_code in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}
+        if answer.status_code != httpx.codes.OK and not locked:
             return False
-        if self.command.ready_path == "/v1/models":
+        if not locked and self.command.ready_path == "/v1/models":
             self._check_name(answer)
         return self.command.ready_line is None or self.command.ready_line in self.log_tail()
 

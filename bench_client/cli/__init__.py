@@ -35,6 +35,9 @@ class _Commands(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0].startswith("-") and args[0] not in {"--help", "--version"}):
             args = ["run", *args]
+        for arg in args:
+            if any("\ud800" <= char <= "\udfff" for char in arg):
+                raise click.UsageError(f"{arg!a} is not UTF-8, which every argument has to be")
         return super().parse_args(ctx, args)
 
 
@@ -52,11 +55,13 @@ def cli() -> None:
 def main(args: list[str] | None = None) -> Any:
     """The console script."""
     from bench_client.cli.errors import exit_code_of
+    from bench_client.cli.output import code_after_output, outlive_readers
 
+    outlive_readers()
     try:
         code = cli.main(args=args, prog_name="bench-client", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 (each known kind becomes one line and a code)
         code = exit_code_of(error)
     except KeyboardInterrupt:
         code = 130
-    sys.exit(code)
+    sys.exit(code_after_output(code))

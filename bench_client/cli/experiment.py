@@ -20,6 +20,7 @@ from bench_client.run.arm import ArmResult, ArmRun
 from bench_client.run.blocks import blocks
 from bench_client.run.interrupts import StopAtOnce
 from bench_client.run.options import Arm, Observer, RunOptions
+from bench_client.run.secrets import scrubbed
 from bench_client.run.store import StoreError
 
 
@@ -52,7 +53,7 @@ def run_experiment(experiment: Experiment, *, quiet: bool, as_json: bool) -> int
     if done:
         _report(done, quiet=quiet, as_json=as_json)
     if failure:
-        raise failure
+        raise _without(failure, experiment.options.secrets)
     return _exit_code(done)
 
 
@@ -94,6 +95,12 @@ def _report(done: list[ArmResult], *, quiet: bool, as_json: bool) -> None:
         print_report(report)
         for result in done:
             click.echo(f"results: {result.folder}")
+
+
+def _without(error: BaseException, secrets: tuple[str, ...]) -> BaseException:
+    """The same error; what it says may quote a server that quotes the request's headers."""
+    error.args = tuple(scrubbed(x, secrets) if isinstance(x, str) else x for x in error.args)
+    return error
 
 
 def _exit_code(done: list[ArmResult]) -> int:

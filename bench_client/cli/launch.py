@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from bench_client.cli.options import server_options
+from bench_client.cli.options import MOST_IN_FLIGHT, server_options
 
 
 @click.command()
 @click.argument("name")
 @click.option("--print", "only_print", is_flag=True, help="Print the shell line instead.")
-@click.option("--concurrency", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--concurrency", type=click.IntRange(1, MOST_IN_FLIGHT), default=1, show_default=True)
 @click.option(
     "--log",
     type=click.Path(path_type=Path),

@@ -1,5 +1,6 @@
 """Options that several commands share, and how their values are read."""
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,31 @@ from typing import Any, ClassVar, TypeVar
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+# More of any of these is a slip of the finger, which would end in exhausted memory.
+MOST_WORKERS = 1024
+MOST_IN_FLIGHT = 100_000
+MOST_REPEATS = 10_000
+MOST_TOKENS = 10_000_000
+MOST_SEED = 2**63 - 1
+
+
+class Number(click.FloatRange):
+    """A number of a range that has both ends: `nan` is in none."""
+
+    def __init__(self, low: float, high: float, *, above: bool = False) -> None:
+        """`above`: the low end is not in the range."""
+        super().__init__(low, high, min_open=above)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Text to float."""
+        found = float(super().convert(value, param, ctx))
+        if math.isnan(found):
+            self.fail(f"{value} is not a number", param, ctx)
+        return found
 
 
 class JsonObject(click.ParamType):  # type: ignore[type-arg]
@@ -25,7 +51,7 @@ class JsonObject(click.ParamType):  # type: ignore[type-arg]
             return value
         try:
             return msgspec.json.decode(value, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
             self.fail(f"not a JSON object: {error}", param, ctx)
 
 
@@ -33,18 +59,22 @@ class Header(click.ParamType):  # type: ignore[type-arg]
     """`Name: value` or `Name=value`."""
 
     name = "header"
+    _form: ClassVar = re.compile(r"\s*([\w!#$%&'*+.^`|~-]+)\s*[:=]([ -~]*)", re.ASCII)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
         """Text to (name, value)."""
+        from bench_client.wire.transport import OWN_HEADERS
+
         if isinstance(value, tuple):
             return value
-        cuts = [cut for cut in (value.find(":"), value.find("=")) if cut > 0]
-        if not cuts or not value.isprintable():
-            self.fail(f"{value!r} is not 'Name: value'", param, ctx)
-        cut = min(cuts)
-        return value[:cut].strip(), value[cut + 1 :].strip()
+        found = self._form.fullmatch(value)
+        if found is None:  # not repeated: it may hold a key
+            self.fail("not of the form 'Name: value', in printable ASCII", param, ctx)
+        if found[1].lower() in OWN_HEADERS:
+            self.fail(f"{found[1]} cannot be set: every request has its own", param, ctx)
+        return found[1], found[2].strip()
 
 
 class Rate(click.ParamType):  # type: ignore[type-arg]
@@ -60,9 +90,15 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
         if isinstance(value, tuple):
             return value
         count, _, unit = value.partition("/")
-        if not count.isdecimal() or int(count) < 1 or unit not in self._units:
+        if not re.fullmatch(r"0*[1-9]\d{0,8}", count, re.ASCII) or unit not in self._units:
             self.fail(f"{value!r} is not N/s, N/min or N/h", param, ctx)
         return int(count), self._units[unit]
+
+    @classmethod
+    def text(cls, rate: tuple[int, float] | None) -> str | None:
+        """As it was given: `2/s`."""
+        units = {period_s: unit for unit, period_s in cls._units.items()}
+        return f"{rate[0]}/{units[rate[1]]}" if rate else None
 
 
 class Workers(click.ParamType):  # type: ignore[type-arg]
@@ -83,8 +119,9 @@ class Workers(click.ParamType):  # type: ignore[type-arg]
                 self.fail(f"{value!r} is not ray://HOST:PORT[?workers=N] or ray://auto", param, ctx)
         if address and not query:
             return None, address
-        if not count.isdecimal() or int(count) < 1:
-            self.fail(f"{value!r} is not a number from 1 or ray://HOST:PORT", param, ctx)
+        if not re.fullmatch(r"\d{1,9}", count, re.ASCII) or not 1 <= int(count) <= MOST_WORKERS:
+            said = f"{value!r} is not a number from 1 to {MOST_WORKERS} or ray://HOST:PORT"
+            self.fail(said, param, ctx)
         return int(count), address
 
 
@@ -104,12 +141,16 @@ server_options = options(
     click.option("--draft-model", help="The EAGLE3 head: a path or a hub id."),
     click.option("--served-model-name", help="The name that requests give the model."),
     click.option("--port", type=click.IntRange(1, 65535), help="Port of a launched server."),
-    click.option("--spec-steps", type=click.IntRange(1), help="Draft steps of each verify step."),
-    click.option("--spec-topk", type=click.IntRange(1), help="Branches of each draft step."),
-    click.option("--spec-draft-tokens", type=click.IntRange(1), help="Draft tokens verified."),
+    click.option(
+        "--spec-steps", type=click.IntRange(1, 1000), help="Draft steps of each verify step."
+    ),
+    click.option("--spec-topk", type=click.IntRange(1, 1000), help="Branches of each draft step."),
+    click.option(
+        "--spec-draft-tokens", type=click.IntRange(1, 10_000), help="Draft tokens verified."
+    ),
     click.option(
         "--simulate-accept-length",
-        type=click.FloatRange(1),
+        type=Number(1, 1000),
         help="Have the engine fake this accept length; marked in the results.",
     ),
     click.option(

@@ -5,9 +5,14 @@ from typing import Any
 
 import click
 
+from bench_client.cli.extra_body import ExtraBody
 from bench_client.cli.options import (
+    MOST_IN_FLIGHT,
+    MOST_REPEATS,
+    MOST_SEED,
+    MOST_TOKENS,
     Header,
-    JsonObject,
+    Number,
     Rate,
     Workers,
     options,
@@ -17,27 +22,38 @@ from bench_client.cli.options import (
 
 _plan_options = options(
     click.option("--scenario", default="eleven-prompts", show_default=True, help="Name or file."),
-    click.option("--concurrency", type=click.IntRange(1), help="Requests in flight [default: 1]."),
     click.option(
-        "--request-rate", type=click.FloatRange(0, min_open=True), help="Open loop: requests/s."
+        "--concurrency",
+        type=click.IntRange(1, MOST_IN_FLIGHT),
+        help="Requests in flight [default: 1].",
     ),
+    click.option("--request-rate", type=Number(1e-3, 1e6), help="Open loop: requests/s."),
     click.option(
         "--burstiness",
-        type=click.FloatRange(0, min_open=True),
+        type=Number(1e-2, 1e4),
         help="Shape of the open loop's gaps: 1 is Poisson.",
     ),
     click.option(
         "--max-concurrency",
-        type=click.IntRange(1),
+        type=click.IntRange(1, MOST_IN_FLIGHT),
         help="Cap on an open loop's requests in flight.",
     ),
-    click.option("--temperature", type=click.FloatRange(0), help="[default: 0.6]"),
-    click.option("--max-tokens", type=click.IntRange(1), help="Cap on each answer's tokens."),
+    click.option("--temperature", type=Number(0, 100), help="[default: 0.6]"),
+    click.option(
+        "--max-tokens",
+        type=click.IntRange(1, MOST_TOKENS),
+        help="Limit on each answer's tokens. A prompt with a limit of its own keeps the smaller of "
+        "both [default: the scenario's, else 1024].",
+    ),
     click.option("--ignore-eos", is_flag=True, help="Generate to the token limit."),
-    click.option("--repeat", type=click.IntRange(1), default=1, show_default=True),
-    click.option("--warmup", type=click.IntRange(0), default=2, show_default=True),
-    click.option("--seed", type=int, default=0, show_default=True),
-    click.option("--extra-body", type=JsonObject(), help="JSON merged into every request."),
+    click.option("--repeat", type=click.IntRange(1, MOST_REPEATS), default=1, show_default=True),
+    click.option("--warmup", type=click.IntRange(0, MOST_REPEATS), default=2, show_default=True),
+    click.option("--seed", type=click.IntRange(0, MOST_SEED), default=0, show_default=True),
+    click.option(
+        "--extra-body",
+        type=ExtraBody(),
+        help="JSON merged into every request; not what has an option here.",
+    ),
     click.option(
         "--api",
         type=click.Choice(["chat", "completions", "generate"]),
@@ -63,11 +79,15 @@ _client_options = options(
         help="Processes that send, or a Ray cluster: one a node, or ?workers=N.",
     ),
     click.option("--calibrate/--no-calibrate", default=True, help="Measure the client's error."),
-    click.option("--ca", type=click.Path(path_type=Path), help="CA file to trust for https."),
+    click.option(
+        "--ca",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="CA file to trust for https.",
+    ),
     click.option("--insecure", is_flag=True, help="Trust any certificate."),
     click.option("--rate-limit", type=Rate(), help="For hosted APIs: N/s, N/min or N/h."),
     click.option("--retry-429", is_flag=True, help="Wait where the server says Retry-After."),
-    click.option("--stall-timeout", type=click.FloatRange(0, min_open=True), default=120.0),
+    click.option("--stall-timeout", type=Number(0, 86_400, above=True), default=120.0),
     click.option("--api-key-env", metavar="NAME", help="Variable that holds the API key."),
     click.option("--header", "headers", type=Header(), multiple=True, help="'Name: value'."),
     click.option("--save-text", is_flag=True, help="Keep the answers in requests.jsonl."),
@@ -93,11 +113,8 @@ def run(**given: Any) -> int:
 
     _check(given)
     given |= _workers(*given["workers"])
-    experiment = Experiment(
-        plan=_plan(given),
-        arms=_arms(given),
-        options=_run_options(given),
-    )
+    plan, arms = _plan(given), _arms(given)
+    experiment = Experiment(plan=plan, arms=arms, options=_run_options(given, arms))
     return run_experiment(experiment, quiet=given["quiet"], as_json=given["as_json"])
 
 
@@ -137,13 +154,18 @@ def _plan(given: dict[str, Any]) -> Any:
 
     rate = given["request_rate"]
     if rate is None:
-        load = Load(kind="closed", concurrency=given["concurrency"] or 1)
+        load = Load(
+            kind="closed",
+            concurrency=given["concurrency"] or 1,
+            rate_limit=Rate.text(given["rate_limit"]),
+        )
     else:
         load = Load(
             kind="open",
             request_rate=rate,
             burstiness=given["burstiness"] or 1.0,
             max_concurrency=given["max_concurrency"],
+            rate_limit=Rate.text(given["rate_limit"]),
         )
     chosen = PlanOptions(
         load=load,
@@ -175,11 +197,12 @@ def _arms(given: dict[str, Any]) -> Any:
     return launch_arms(given)
 
 
-def _run_options(given: dict[str, Any]) -> Any:
+def _run_options(given: dict[str, Any], arms: Any) -> Any:
     import sys
 
-    from bench_client.cli.secrets import authorization, without_secrets
+    from bench_client.cli.secrets import authorization, launch_secrets, without_secrets
     from bench_client.run.options import RunOptions
+    from bench_client.run.secrets import secrets_of
     from bench_client.wire.paced import Pacing
     from bench_client.wire.transport import Limits
 
@@ -189,6 +212,7 @@ def _run_options(given: dict[str, Any]) -> Any:
         results=Path(given["results"]),
         argv=without_secrets(sys.argv),
         headers=headers,
+        secrets=(*secrets_of(headers, given["extra_body"] or {}), *launch_secrets(arms)),
         transport=given["transport"],
         pacing=Pacing(requests, period_s, given["retry_429"]),
         workers=given["workers"],

@@ -31,8 +31,8 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
 def build_plan(scenario: Scenario, options: PlanOptions) -> Plan:
     """Everything that can be decided before the clock starts.
 
-    `max_tokens` caps what the scenario asks for, so that a short look keeps each prompt's own
-    shorter limit.
+    `max_tokens` is the limit of prompts that have none, and a cap on those that have: a short look
+    keeps each prompt's own shorter limit. Without it the scenario's goes for the former.
 
     Raises:
         ScenarioError: a chained scenario with more than one request in flight.
@@ -71,7 +71,6 @@ def _sampling(scenario: Scenario, options: PlanOptions) -> Sampling:
 
 def _request(scenario: Scenario, options: PlanOptions, index: int, repeat: int) -> PlannedRequest:
     prompt = scenario.prompts[index]
-    own = prompt.max_tokens or scenario.max_tokens
     text = "".join(message.content for message in prompt.messages)
     return PlannedRequest(
         id=f"p{index:03d}-r{repeat}",
@@ -79,12 +78,17 @@ def _request(scenario: Scenario, options: PlanOptions, index: int, repeat: int) 
         prompt_id=prompt.id,
         prompt_sha256=prompt_sha256(prompt.messages),
         repeat=repeat,
-        max_tokens=min(own, options.max_tokens or own),
+        max_tokens=_max_tokens(prompt.max_tokens, options.max_tokens, scenario.max_tokens),
         seed=_derived_seed(options.seed, index, repeat),
         language=prompt.language or language_of(text),
         chained=scenario.chained and index > 0,
         messages=prompt.messages,
     )
+
+
+def _max_tokens(own: int | None, asked: int | None, default: int) -> int:
+    limits = [limit for limit in (own, asked) if limit is not None]
+    return min(limits, default=default)
 
 
 def _schedule(requests: list[PlannedRequest], options: PlanOptions) -> list[PlannedRequest]:
@@ -108,7 +112,7 @@ def _warmup(scenario: Scenario, options: PlanOptions) -> list[PlannedRequest]:
             prompt_id=prompt.id,
             prompt_sha256=prompt_sha256(prompt.messages),
             repeat=0,
-            max_tokens=min(WARMUP_TOKENS, options.max_tokens or WARMUP_TOKENS),
+            max_tokens=_max_tokens(WARMUP_TOKENS, options.max_tokens, WARMUP_TOKENS),
             seed=_derived_seed(options.seed, index, -1),
             language=prompt.language,
             messages=prompt.messages,

@@ -3,14 +3,19 @@
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from bench_client.records import Message
 
 PREVIOUS_ANSWER = "{previous_answer}"
+
+
+DEFAULT_MAX_TOKENS = 1024
+MaxTokens = Annotated[int, Meta(ge=1, le=10_000_000)]
+Temperature = Annotated[float, Meta(ge=0, le=100)]
 
 
 class ScenarioError(ValueError):
@@ -18,7 +23,7 @@ class ScenarioError(ValueError):
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """One prompt. `max_tokens` null takes the scenario's, or the command line's."""
+    """One prompt. `max_tokens` null takes the command line's, else the scenario's."""
 
     id: str
     messages: tuple[Message, ...]
@@ -33,7 +38,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     prompts: tuple[Prompt, ...]
     warmup: tuple[Prompt, ...] = ()
     question: str = ""
-    max_tokens: int = 1024
+    max_tokens: int = DEFAULT_MAX_TOKENS
     temperature: float | None = None
     chained: bool = False
 
@@ -50,8 +55,8 @@ class _File(Struct, forbid_unknown_fields=True):
     prompts: str
     question: str = ""
     prompts_from: str | None = None
-    max_tokens: int = 1024
-    temperature: float | None = None
+    max_tokens: MaxTokens = DEFAULT_MAX_TOKENS
+    temperature: Temperature | None = None
     chained: bool = False
     warmup: tuple[_Warmup, ...] = ()
 
@@ -65,7 +70,7 @@ class _Line(Struct, forbid_unknown_fields=True):
     extends: str | None = None
     prefix: str | None = None
     language: str | None = None
-    max_tokens: int | None = None
+    max_tokens: MaxTokens | None = None
 
 
 DEFAULT_WARMUP = (
@@ -148,8 +153,8 @@ def _warmup(given: Iterable[_Warmup]) -> tuple[Prompt, ...]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return path.read_text(encoding="utf-8-sig")  # an editor on Windows begins with a mark
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or no file name
         reason = getattr(error, "strerror", None) or error
         raise ScenarioError(f"cannot read the scenario file {path}: {reason}") from error
 

@@ -21,13 +21,14 @@ from bench_client.run.calibrate import calibrate, observed_load
 from bench_client.run.environment import describe_machine
 from bench_client.run.fold import fold, keep_reports
 from bench_client.run.interrupts import StopAtOnce
+from bench_client.run.listener import is_here, listener
 from bench_client.run.options import Arm, Observer, RunOptions
+from bench_client.run.secrets import redacted_json
 from bench_client.run.store import RunFolder, StoreError, load_run
 from bench_client.run.target import Target, measure_target
 from bench_client.run.telemetry import Mark, sampling
 from bench_client.run.workers import WorkerError
 from bench_client.wire.endpoint import parse_endpoint
-from bench_client.wire.proxy import is_local
 from server_launchers.process import LaunchError, ServerProcess
 from server_launchers.shell import redacted
 
@@ -54,7 +55,7 @@ class ArmRun:
         self._plan = plan
         self._options = options
         self._observer = observer
-        self._folder = RunFolder.create(options.results, plan.scenario, arm.name)
+        self._folder = RunFolder.create(options.results, plan.scenario, arm.name, options.secrets)
         self._first = _first_header(arm, plan, options)
         self._measured: RunHeader | None = None
         self._launches = 0
@@ -90,6 +91,8 @@ class ArmRun:
                 for number, repeat in enumerate(repeats):
                     target = self._target(repeat, warm=number > 0)
                     target.process, target.mark, target.log_name = process, mark, log
+                    if number == 0:
+                        target.to_come = len(plan_of(self._plan, repeats).requests)
                     self._finish(measure_target(target, self._options, self._observer))
                     if not self.complete:
                         break
@@ -124,9 +127,14 @@ class ArmRun:
         self._folder.write_header(self._measured)
 
     def _sampling(self, process: ServerProcess | None) -> AbstractContextManager[Mark]:
-        here = process is not None or is_local(parse_endpoint(self._arm.url or ""))
-        path = self._folder.path / "telemetry.jsonl"
-        return sampling(path, _trees(process), gpus=here)
+        """Of our processes, and of the server's if they are on this machine and known."""
+        path, trees = self._folder.path / "telemetry.jsonl", {"client": os.getpid()}
+        if process:
+            return sampling(path, trees | {"server": process.pid})
+        endpoint = parse_endpoint(self._arm.url or "")
+        here = is_here(endpoint)
+        pid = listener(endpoint) if here else None
+        return sampling(path, trees | ({"server": pid} if pid else {}), here=here)
 
     def _abort(self, known: RunHeader, error: BaseException) -> None:
         """Say in the folder, if it can be written, why the run is no whole one."""
@@ -177,7 +185,7 @@ def _first_header(arm: Arm, plan: Plan, options: RunOptions) -> RunHeader:
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         began_unix_ns=0,
         argv=options.argv,
-        plan=_without_text(plan),
+        plan=_as_kept(plan),
         server=Server(
             name=arm.name,
             url=command.url if command else parse_endpoint(arm.url or "").url,
@@ -196,25 +204,25 @@ def _first_header(arm: Arm, plan: Plan, options: RunOptions) -> RunHeader:
     )
 
 
-def _without_text(plan: Plan) -> Plan:
-    """The plan as `run.json` keeps it: prompts by hash, not by text."""
+def _as_kept(plan: Plan) -> Plan:
+    """The plan as `run.json` keeps it: prompts by hash, not by text, and no secrets."""
 
     def strip(requests: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(msgspec.structs.replace(request, messages=()) for request in requests)
 
-    return msgspec.structs.replace(plan, requests=strip(plan.requests), warmup=strip(plan.warmup))
-
-
-def _trees(process: ServerProcess | None) -> dict[str, int]:
-    """What telemetry tells apart: our processes, and the server's where we launched it."""
-    ours = {"client": os.getpid()}
-    return ours if process is None else ours | {"server": process.pid}
+    body = redacted_json(plan.sampling.extra_body)
+    return msgspec.structs.replace(
+        plan,
+        requests=strip(plan.requests),
+        warmup=strip(plan.warmup),
+        sampling=msgspec.structs.replace(plan.sampling, extra_body=body),
+    )
 
 
 def _calibrated(header: RunHeader, folder: RunFolder, options: RunOptions) -> RunHeader:
     """The header with the client's own error at the load that the run really was."""
     records = load_run(folder.path).records
-    streams = header.plan.load.concurrency or concurrency(records, None).peak
+    streams = header.plan.load.concurrency or concurrency(records, None).peak or 0
     load = observed_load(records, min(streams, len(records)), options.workers)
     client = msgspec.structs.replace(header.client, calibration=calibrate(load, options.transport))
     return msgspec.structs.replace(header, client=client)

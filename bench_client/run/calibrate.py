@@ -1,5 +1,6 @@
 """The client against the embedded engine at a given load: how far off are its own figures?"""
 
+import math
 import socket
 import sys
 import tempfile
@@ -10,7 +11,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from bench_client.measure.error import Sent, client_error
+from bench_client.measure.error import Pace, Sent, client_error
 from bench_client.plan.build import prompt_sha256
 from bench_client.records import (
     Calibration,
@@ -29,17 +30,35 @@ from server_launchers.settings import LaunchCommand
 
 # Long enough for a p99 of gaps, short enough to run beside every measurement.
 SECONDS = 2.0
-TTFT_MS = 50.0
+# The engine's first token takes as long as any other, so that many short answers are the same load
+# as a long one; within what it can do.
+TTFT_MS = (1.0, 50.0)
+GAP_MS = (0.02, 200.0)
+ANSWERS = 100  # TTFTs of a p99
 _MODEL = "calibration"
 
 
 class CalibrationLoad(Struct, frozen=True, kw_only=True):
-    """What to imitate: streams at once and the mean gap between one stream's events (ms)."""
+    """What to imitate: streams at once and the mean gap between one stream's events (ms).
+
+    The gap is null where no answer had two events. What is beyond the engine is cut to `GAP_MS`.
+    """
 
     streams: int
-    gap_ms: float
+    gap_ms: float | None
     workers: int = 1
     seconds: float = SECONDS
+
+    @property
+    def pace(self) -> Pace:
+        """What the engine is told to do."""
+        gap_ms = _within(20.0 if self.gap_ms is None else self.gap_ms, GAP_MS)
+        rate = self.streams * 1e3 / self.gap_ms if self.gap_ms else None
+        return Pace(ttft_ms=_within(gap_ms, TTFT_MS), gap_ms=gap_ms, events_per_s=rate)
+
+
+def _within(value: float, bounds: tuple[float, float]) -> float:
+    return min(max(value, bounds[0]), bounds[1])
 
 
 def calibrate(load: CalibrationLoad, kind: Kind = "wire") -> Calibration | None:
@@ -54,7 +73,7 @@ def calibrate(load: CalibrationLoad, kind: Kind = "wire") -> Calibration | None:
     url = f"http://127.0.0.1:{_free_port()}"
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "sim.log"
-        with ServerProcess.start(_engine(url, load.gap_ms), log, grace_s=1.0) as process:
+        with ServerProcess.start(_engine(url, load.pace), log, grace_s=1.0) as process:
             process.wait_ready(timeout_s=30.0)
             records: list[RequestRecord] = []
             window = measure_plan(
@@ -68,7 +87,7 @@ def calibrate(load: CalibrationLoad, kind: Kind = "wire") -> Calibration | None:
                 raise KeyboardInterrupt
             answer = httpx.get(f"{url}/send_log", trust_env=False, timeout=60.0)
     lines = [msgspec.json.decode(line, type=Sent) for line in answer.content.split(b"\n") if line]
-    return client_error(records, {sent.id: sent for sent in lines}, window.client.cpu_s)
+    return client_error(records, {sent.id: sent for sent in lines}, load.pace, window.client.cpu_s)
 
 
 def observed_load(records: Sequence[RequestRecord], streams: int, workers: int) -> CalibrationLoad:
@@ -79,15 +98,13 @@ def observed_load(records: Sequence[RequestRecord], streams: int, workers: int) 
         if record.outcome == "ok" and len(record.events.at_ns) > 1
     ]
     gaps = sum(count for _, count in spans)
-    mean_ms = sum(span for span, _ in spans) / gaps / 1e6 if gaps else 20.0
-    return CalibrationLoad(
-        streams=streams, gap_ms=min(max(mean_ms, 1.0), 200.0), workers=min(workers, streams)
-    )
+    mean_ms = sum(span for span, _ in spans) / gaps / 1e6 if gaps else None
+    return CalibrationLoad(streams=streams, gap_ms=mean_ms, workers=min(workers, streams))
 
 
 def _plan(load: CalibrationLoad) -> Plan:
     messages = (Message("user", "calibration"),)
-    tokens = max(int((load.seconds * 1e3 - TTFT_MS) / load.gap_ms), 2)
+    rounds, tokens = _answers(load)
     requests = tuple(
         PlannedRequest(
             id=f"c{index:05d}",
@@ -99,11 +116,12 @@ def _plan(load: CalibrationLoad) -> Plan:
             seed=index,
             messages=messages,
         )
-        for index in range(load.streams)
+        for index in range(load.streams * rounds)
     )
     # As before a run: a library's first request takes longer.
     warmup = tuple(
-        msgspec.structs.replace(request, id=f"w{request.id}", max_tokens=2) for request in requests
+        msgspec.structs.replace(request, id=f"w{request.id}", max_tokens=2)
+        for request in requests[: load.streams]
     )
     return Plan(
         scenario=_MODEL,
@@ -116,9 +134,21 @@ def _plan(load: CalibrationLoad) -> Plan:
     )
 
 
-def _engine(url: str, gap_ms: float) -> LaunchCommand:
+def _answers(load: CalibrationLoad) -> tuple[int, int]:
+    """How many answers of a stream, one after another, of how many tokens each.
+
+    Enough for a p99 of TTFT where the time allows; of two tokens at least, to have a gap.
+    """
+    pace, whole_ms = load.pace, load.seconds * 1e3
+    rounds = math.ceil(ANSWERS / load.streams)
+    tokens = max(int((whole_ms / rounds - pace.ttft_ms) / pace.gap_ms) + 1, 2)
+    answer_ms = pace.ttft_ms + pace.gap_ms * (tokens - 1)
+    return min(rounds, max(int(whole_ms / answer_ms), 1)), tokens
+
+
+def _engine(url: str, pace: Pace) -> LaunchCommand:
     port = url.rpartition(":")[2]
-    fixed = f"{TTFT_MS:g}:{gap_ms:.4f}"
+    fixed = f"{pace.ttft_ms:.4f}:{pace.gap_ms:.4f}"
     argv = (sys.executable, "-m", "bench_client.sim", "--port", port, "--model", _MODEL)
     return LaunchCommand(
         name=_MODEL,

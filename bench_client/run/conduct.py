@@ -4,10 +4,10 @@ import asyncio
 import dataclasses
 
 import msgspec
-import uvloop
 
 from bench_client.records import Plan
 from bench_client.run import ray_workers
+from bench_client.run.lookups import run
 from bench_client.run.shards import shards
 from bench_client.run.transports import TransportSpec, make_transport
 from bench_client.run.window import Hooks, Window, measure
@@ -33,7 +33,7 @@ def measure_plan(
         OSError, WorkerError: the server cannot be connected to.
     """
     if workers == 1 and ray is None:
-        return uvloop.run(measure(plan, make_transport(transport), target, hooks))
+        return run(measure(plan, make_transport(transport), target, hooks))
     model, dialect = target
     transport = _share(transport, workers)
     tasks = [
@@ -47,7 +47,7 @@ def measure_plan(
         )
         for index, shard in enumerate(shards(plan, workers))
     ]
-    return uvloop.run(_conduct(tasks, hooks, ray))
+    return run(_conduct(tasks, hooks, ray))
 
 
 def _share(transport: TransportSpec, workers: int) -> TransportSpec:

@@ -27,12 +27,14 @@ class Arm(Struct, frozen=True, kw_only=True):
 class RunOptions(Struct, frozen=True, kw_only=True):
     """What all arms of an experiment share beside the plan.
 
-    `ray` is the address of the cluster that the workers run on; null: this machine.
+    `ray` is the address of the cluster that the workers run on; null: this machine. `secrets` are
+    values that nothing kept or shown may quote.
     """
 
     results: Path
     argv: tuple[str, ...] = ()
     headers: dict[str, str] = {}
+    secrets: tuple[str, ...] = ()
     transport: Kind = "wire"
     limits: Limits = Limits()
     ca: str | None = None

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import coroutine
 
 import msgspec
@@ -63,17 +64,18 @@ class Runner:
         `start_ns` (CLOCK_REALTIME) is when the clock starts, for workers that start together.
         """
         requests = self._plan.requests
+        # Waits and durations are by the monotonic clock: the other may be set meanwhile.
+        self._offset_ns = time.time_ns() - time.monotonic_ns()
         # The bodies are made before the clock starts.
         self._ready = {r.id: self._encode(r) for r in requests if not r.chained}
         if start_ns:
             await self._wait_until(start_ns)
-        self.began_ns = start_ns or time.time_ns()
-        self._offset_ns = time.time_ns() - time.monotonic_ns()
+        self.began_ns = start_ns or self._now_ns()
         if self._plan.load.kind == "closed":
             await self._closed(iter(requests))
         else:
             await self._open(requests)
-        ended_ns = time.time_ns()
+        ended_ns = self._now_ns()
         if self._reader:  # what is still to be read is no part of the window
             await self._reader
         self._check_clock()
@@ -86,7 +88,7 @@ class Runner:
         self._transport.interrupt()
 
     async def _closed(self, pending: Iterator[PlannedRequest]) -> None:
-        slots = self._plan.load.concurrency or 1
+        slots = min(self._plan.load.concurrency or 1, len(self._plan.requests))
         running = []
         for _ in range(slots):
             running.append(asyncio.create_task(self._slot(pending, slots)))
@@ -108,7 +110,7 @@ class Runner:
             free_ns = raw.done_ns or time.time_ns()
             if raw.fault and raw.fault.kind == "connect":
                 free_ns += RECONNECT_NS
-                await self._wait_until(free_ns)
+                await self._pause(RECONNECT_NS)
             if self._stopping:
                 return
 
@@ -132,12 +134,12 @@ class Runner:
         self._keep(request, due_ns, raw)
 
     async def _wait_until(self, due_ns: int) -> None:
-        pause = (due_ns - time.time_ns()) / 1e9
-        if pause > 0 and not self._stopping:
-            try:
-                await asyncio.wait_for(self._stopped.wait(), pause)
-            except TimeoutError:
-                return
+        await self._pause(due_ns - self._now_ns())
+
+    async def _pause(self, ns: int) -> None:
+        if ns > 0 and not self._stopping:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), ns / 1e9)
 
     async def _send(self, request: PlannedRequest) -> RawResponse:
         ready = self._ready.pop(request.id, None) or self._encode(request)
@@ -175,8 +177,12 @@ class Runner:
         self._check_clock()
         self._sink(make_record(request, scheduled_ns, raw, result, self._epoch_ns or self.began_ns))
 
+    def _now_ns(self) -> int:
+        """CLOCK_REALTIME as it would be without a step since the run began."""
+        return time.monotonic_ns() + self._offset_ns
+
     def _check_clock(self) -> None:
-        step = abs(time.time_ns() - time.monotonic_ns() - self._offset_ns)
+        step = abs(time.time_ns() - self._now_ns())
         self.clock = msgspec.structs.replace(
             self.clock, step_ns=max(step, self.clock.step_ns), checks=self.clock.checks + 1
         )

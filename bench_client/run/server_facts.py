@@ -7,8 +7,10 @@ import httpx
 from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench_client.run.lookups import beside
 from bench_client.wire.endpoint import Endpoint
 from bench_client.wire.payload import Dialect
+from bench_client.wire.stream import one_line
 
 # The counters that speculation, token counts and prefix-cache hits are derived from.
 COUNTERS = (
@@ -108,11 +110,16 @@ class ControlPlane:
         url = self._endpoint.url
         try:
             # Where this fails, a server may close the connection a moment after its answer.
-            answer = self._client.get("/v1/models", headers={"connection": "close"})
+            close = {"connection": "close"}
+            # A signal is to end the looking up of a name too.
+            answer = beside(lambda: self._client.get("/v1/models", headers=close)).result()
         except httpx.HTTPError as error:
             raise ServerError(f"nothing answers at {url}: {error}; is the server up?") from error
         if answer.status_code in {401, 403}:
             raise ServerError(f"{url} wants an API key: name its variable by --api-key-env")
+        if answer.has_redirect_location:
+            location = one_line(answer.headers["location"])
+            raise ServerError(f"{url} redirects to {location}: give the root there as --url")
         try:
             models = answer.raise_for_status().json()["data"]
             return [model for model in models if isinstance(model["id"], str)]

@@ -4,45 +4,66 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
+from msgspec import Struct
 
 from bench_client.measure.figures import Summary
 from bench_client.records import FORMAT, RequestRecord, Run, RunHeader
+from bench_client.run.secrets import scrubbed, scrubbed_failure
+
+# Two of them, of three bytes a letter, still make a file name.
+_SLUG_LETTERS = 36
 
 
 class StoreError(Exception):
     """Results cannot be written or read; the message is one line that says what to do."""
 
 
+class _Format(Struct):
+    """What of `run.json` tells whether the rest can be understood."""
+
+    format: int = FORMAT
+
+
+class _Sample(Struct):
+    """What every line of `telemetry.jsonl` has."""
+
+    at_unix_ns: int
+
+
 class RunFolder:
     """`results/<UTC time>-<scenario>-<arm>/`, open for writing.
 
     Each record is one write of one line to a file opened for append, so that whatever ends the
-    client loses at most the requests in flight.
+    client loses at most the requests in flight. No message that is kept quotes `secrets`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, secrets: tuple[str, ...] = ()) -> None:
         self.path = path
+        self._secrets = secrets
         self._requests = os.open(
             path / "requests.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
         )
 
     @classmethod
-    def create(cls, results: Path, scenario: str, arm: str) -> Self:
+    def create(cls, results: Path, scenario: str, arm: str, secrets: tuple[str, ...] = ()) -> Self:
         """A new folder, never one that is there."""
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         name = f"{stamp}-{_slug(scenario)}-{_slug(arm)}"
         try:
             results.mkdir(parents=True, exist_ok=True)
             path = _fresh(results, name)
-            return cls(path)
+            return cls(path, secrets)
         except OSError as error:
             raise StoreError(_cannot("write results to", results, error)) from error
 
     def append(self, record: RequestRecord) -> None:
         """One more line of `requests.jsonl`."""
+        if record.failure:
+            failure = scrubbed_failure(record.failure, self._secrets)
+            record = msgspec.structs.replace(record, failure=failure)
         line = msgspec.json.encode(record) + b"\n"
         try:
             written = os.write(self._requests, line)
@@ -53,6 +74,9 @@ class RunFolder:
 
     def write_header(self, header: RunHeader) -> None:
         """`run.json`, replaced as a whole."""
+        if header.note:
+            note = scrubbed(header.note, self._secrets)
+            header = msgspec.structs.replace(header, note=note)
         self.write_text("run.json", _pretty(header))
 
     def write_summary(self, summary: Summary) -> None:
@@ -97,29 +121,46 @@ def replace_text(target: Path, text: str) -> None:
 def load_run(path: Path) -> Run:
     """Read a results folder back, also one whose client was killed.
 
+    Telemetry that is damaged is left out, and the header's note says so.
+
     Raises:
         StoreError: not a results folder, or one of a newer format.
     """
     try:
-        header = msgspec.json.decode((path / "run.json").read_bytes(), type=RunHeader)
+        header = _header(path)
         lines = (path / "requests.jsonl").read_bytes() if _has(path, "requests.jsonl") else b""
-        telemetry = _telemetry(path)
+        telemetry, damaged = _telemetry(path)
         log = _log(path, header)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(f"{path} is not a results folder: it has no run.json") from error
     except OSError as error:
-        raise StoreError(_cannot("read", path, error)) from error
-    except msgspec.DecodeError as error:
-        raise StoreError(f"{path}/run.json cannot be read: {error}") from error
-    if header.format > FORMAT:
-        raise StoreError(f"{path} has format {header.format}; this bench-client reads {FORMAT}")
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     return Run(
-        header=header,
+        header=_noted(header, damaged),
         records=tuple(_records(path, lines)),
         telemetry=telemetry,
         log_text=log,
         path=str(path),
     )
+
+
+def _header(path: Path) -> RunHeader:
+    whole = (path / "run.json").read_bytes()
+    try:
+        found = msgspec.json.decode(whole, type=_Format).format
+        if found > FORMAT:
+            raise StoreError(f"{path} has format {found}; this bench-client reads {FORMAT}")
+        return msgspec.json.decode(whole, type=RunHeader)
+    except msgspec.DecodeError as error:
+        raise StoreError(f"{path}/run.json cannot be read: {error}") from error
+
+
+def _noted(header: RunHeader, damaged: int) -> RunHeader:
+    if not damaged:
+        return header
+    said = f"left out of telemetry.jsonl: {damaged} damaged lines"
+    note = "; ".join(filter(None, (header.note, said)))
+    return msgspec.structs.replace(header, note=note)
 
 
 def _records(path: Path, lines: bytes) -> list[RequestRecord]:
@@ -136,11 +177,20 @@ def _records(path: Path, lines: bytes) -> list[RequestRecord]:
         return records
 
 
-def _telemetry(path: Path) -> tuple[dict[str, object], ...]:
+def _telemetry(path: Path) -> tuple[tuple[dict[str, Any], ...], int]:
+    """The samples, and how many lines are none. What a killed sampler cut off does not count."""
     if not _has(path, "telemetry.jsonl"):
-        return ()
+        return (), 0
     whole, _, _ = (path / "telemetry.jsonl").read_bytes().rpartition(b"\n")
-    return tuple(msgspec.json.decode(line) for line in whole.split(b"\n") if line)
+    rows: list[dict[str, Any]] = []
+    damaged = 0
+    for line in filter(None, whole.split(b"\n")):
+        try:
+            msgspec.json.decode(line, type=_Sample)
+            rows.append(msgspec.json.decode(line, type=dict[str, Any]))
+        except (msgspec.DecodeError, RecursionError):
+            damaged += 1
+    return tuple(rows), damaged
 
 
 def _log(path: Path, header: RunHeader) -> str | None:
@@ -172,7 +222,8 @@ def _fresh(results: Path, name: str) -> Path:
 
 
 def _slug(text: str) -> str:
-    return "".join(char if char.isalnum() or char in "-_." else "-" for char in text)
+    kept = "".join(char if char.isalnum() or char in "-_." else "-" for char in text)
+    return kept[:_SLUG_LETTERS]
 
 
 def _pretty(value: RunHeader | Summary) -> str:

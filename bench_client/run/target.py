@@ -124,7 +124,8 @@ def _why(target: Target, url: str, error: Exception) -> str:
         time.sleep(0.02)  # its sockets close a little before it ends
     if process and (died := process.exit_reason()):
         return f"{target.header.server.name}: the server died: {died}"
-    return str(error) if isinstance(error, WorkerError) else f"cannot connect to {url}: {error}"
+    why = str(error) or "no answer in time"
+    return why if isinstance(error, WorkerError) else f"cannot connect to {url}: {why}"
 
 
 def _control(endpoint: Endpoint, options: RunOptions) -> ControlPlane:

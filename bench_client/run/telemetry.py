@@ -28,15 +28,15 @@ Mark = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def sampling(path: Path, trees: Mapping[str, int], *, gpus: bool = True) -> Iterator[Mark]:
+def sampling(path: Path, trees: Mapping[str, int], *, here: bool = True) -> Iterator[Mark]:
     """Sample into `path` while the context lasts. `trees`: names (client, server) of root pids.
 
-    What it gives marks the present instant, "begin" and "end" of what is measured. `gpus` is false
-    for a server of another machine.
+    What it gives marks the present instant, "begin" and "end" of what is measured. `here` is false
+    for a server of another machine: then this one's GPUs say nothing of it.
     """
     command = [sys.executable, "-m", "bench_client.run.telemetry", str(path)]
     command += [f"{name}={pid}" for name, pid in trees.items()]
-    command += [] if gpus else ["--no-gpus"]
+    command += [] if here else ["--elsewhere"]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )
@@ -68,7 +68,9 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 class Sampler:
-    """Reads one row at a time; holds what rates are computed from."""
+    """Reads one row at a time; holds what rates are computed from. `gpus`: null for a server of
+    another machine.
+    """
 
     def __init__(self, trees: Mapping[str, int], gpus: Gpus | None) -> None:
         self._trees = trees
@@ -83,9 +85,10 @@ class Sampler:
             "cpu_percent": psutil.cpu_percent(),
             "memory_used_gib": _gib(psutil.virtual_memory().used),
         }
-        for name, pid in self._trees.items():
-            found[name] = self._tree(pid)
-        if "server" in self._trees:  # else the server's own load may be in it
+        for name, members in self._members().items():
+            found[name] = _used(members)
+        # A server that is here and not known would be taken for a stranger.
+        if "server" in self._trees or self._gpus is None:
             ours = sum(found[name]["cpu_percent"] for name in self._trees)
             other = found["machine"]["cpu_percent"] - ours / (psutil.cpu_count() or 1)
             found["machine"]["other_cpu_percent"] = round(max(other, 0.0), 1)
@@ -104,14 +107,21 @@ class Sampler:
                 gpus[name] |= row
         return {**found, "gpu": gpus}
 
-    def _tree(self, pid: int) -> dict[str, float]:
-        """CPU (100 is one core) and resident memory of a process and all below it."""
-        cpu = resident = 0.0
-        for process in self._below(pid):
-            with contextlib.suppress(psutil.Error):
-                cpu += process.cpu_percent()
-                resident += process.memory_info().rss
-        return {"cpu_percent": round(cpu, 1), "memory_gib": _gib(resident)}
+    def _members(self) -> dict[str, list[psutil.Process]]:
+        """The processes of each tree. One below two roots, as a launched server is, counts once."""
+        whole = {
+            name: {each.pid: each for each in self._below(pid)} for name, pid in self._trees.items()
+        }
+        return {
+            name: [each for pid, each in tree.items() if pid not in self._nearer(name, whole)]
+            for name, tree in whole.items()
+        }
+
+    def _nearer(self, name: str, whole: Mapping[str, Mapping[int, psutil.Process]]) -> set[int]:
+        """Pids of the trees whose roots are below that of tree `name`."""
+        below = whole[name].keys() - {self._trees[name]}
+        inside = [other for other, root in self._trees.items() if root in below]
+        return {pid for other in inside for pid in whole[other]}
 
     def _below(self, pid: int) -> Sequence[psutil.Process]:
         try:
@@ -121,6 +131,16 @@ class Sampler:
             return ()
         # The same objects again: cpu_percent counts from an object's last call.
         return [root, *(self._known.setdefault(each.pid, each) for each in below)]
+
+
+def _used(processes: Sequence[psutil.Process]) -> dict[str, float]:
+    """CPU (100 is one core) and resident memory of all of them."""
+    cpu = resident = 0.0
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            cpu += process.cpu_percent()
+            resident += process.memory_info().rss
+    return {"cpu_percent": round(cpu, 1), "memory_gib": _gib(resident)}
 
 
 def _gib(amount: float) -> float:
@@ -145,7 +165,7 @@ def main(arguments: Sequence[str]) -> None:
     """Sample until standard input closes."""
     path, *rest = arguments
     pairs = (each.partition("=") for each in rest if "=" in each)
-    gpus = None if "--no-gpus" in rest else Gpus()
+    gpus = None if "--elsewhere" in rest else Gpus()
     sampler = Sampler({name: int(pid) for name, _, pid in pairs}, gpus)
     os.nice(10)
     with Path(path).open("ab", buffering=0) as file:

@@ -17,7 +17,7 @@ from bench_client.run.preamble import preamble_events
 from bench_client.run.runner import Encode, Runner
 from bench_client.run.server_watch import ServerWatch
 from bench_client.wire import open_files
-from bench_client.wire.payload import PATHS, Dialect, request_body
+from bench_client.wire.payload import PATHS, Dialect, max_events, request_body
 from bench_client.wire.transport import OutgoingRequest, Transport
 
 _LAG_PROBE_S = 0.05
@@ -62,12 +62,12 @@ async def measure(
 
     def encode(request: PlannedRequest) -> OutgoingRequest:
         body = request_body(request, plan, model, dialect)
-        return OutgoingRequest(request.id, PATHS[plan.api], body)
+        return OutgoingRequest(request.id, PATHS[plan.api], body, max_events(request, plan))
 
-    open_files.allow(connections(plan.load))
+    open_files.allow(connections(plan))
     with signals() as on_signal:
         try:
-            await transport.open(connections(plan.load))
+            await transport.open(connections(plan))
             preamble = 0
             if dialect == "transformers" and plan.api == "chat":
                 preamble = await preamble_events(plan, transport, encode)
@@ -86,11 +86,11 @@ async def measure(
     return window
 
 
-def connections(load: Load) -> int:
-    """How many connections stand open before the clock starts."""
-    if load.kind == "closed":
-        return load.concurrency or 1
-    return min(load.max_concurrency or 64, 64)
+def connections(plan: Plan) -> int:
+    """How many connections stand open before the clock starts: no more than requests."""
+    load = plan.load
+    slots = load.concurrency or 1 if load.kind == "closed" else min(load.max_concurrency or 64, 64)
+    return max(min(slots, len(plan.requests)), 1)
 
 
 async def _warm_up(plan: Plan, transport: Transport, encode: Encode) -> list[str]:

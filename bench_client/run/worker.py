@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Literal, NoReturn
 
 import msgspec
-import uvloop
 from msgspec import Struct
 
 from bench_client.records import Plan, RequestRecord
+from bench_client.run.lookups import run
 from bench_client.run.transports import TransportSpec, make_transport
 from bench_client.run.window import Hooks, Window, measure
 from bench_client.wire.endpoint import EndpointError
@@ -60,11 +60,12 @@ def work(task: Task, await_start: Callable[[], int], say: Callable[[Report], Non
     )
     try:
         transport = make_transport(task.transport)
-        window = uvloop.run(measure(task.plan, transport, (task.model, task.dialect), hooks))
+        window = run(measure(task.plan, transport, (task.model, task.dialect), hooks))
     except EndpointError as error:  # what a worker elsewhere lacks: a file, a package
         say(Report(error=str(error)))
     except (OSError, TimeoutError) as error:
-        say(Report(error=f"cannot connect to {task.transport.url}: {error}"))
+        why = str(error) or "no answer in time"
+        say(Report(error=f"cannot connect to {task.transport.url}: {why}"))
     else:
         say(Report(window=window))
 

@@ -34,7 +34,7 @@ _SHAPES = (
     "comments",
     "nospace",
 )
-KINDS = (*_INSTEAD, "error_before", *_AFTER_TOKENS, *_SHAPES)
+KINDS = (*_INSTEAD, "error_before", "endless", *_AFTER_TOKENS, *_SHAPES)
 
 _HTTP_CODES = {
     400: "BadRequestError",
@@ -48,6 +48,7 @@ _HTTP_CODES = {
 _HTML = b"<html><body><h1>%b</h1><p>This came from a proxy.</p></body></html>\n"
 MESSAGE = "The simulated fault that was asked for"
 _MANY_EVENTS = 20_000
+_ENDLESS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class Fault:
         """What to generate: a fault may need an answer of its own length."""
         if self.kind == "many_events":
             return Sampling(_MANY_EVENTS, asked.temperature, asked.seed, ignore_eos=True)
+        if self.kind == "endless":
+            return Sampling(_ENDLESS, asked.temperature, asked.seed, ignore_eos=True)
         return asked
 
 

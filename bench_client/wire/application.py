@@ -7,13 +7,14 @@ from contextlib import aclosing
 
 from bench_client.records import Failure
 from bench_client.wire.raw import RawResponse
-from bench_client.wire.transport import Limits, OutgoingRequest
+from bench_client.wire.sse import Progress
+from bench_client.wire.transport import Limits, OutgoingRequest, too_long
 
 Reads = AsyncGenerator[tuple[int, bytes], None]
 
 
-class TooLargeError(Exception):
-    """The response outgrew its bound."""
+class OutgrownError(Exception):
+    """The response outgrew a bound; kind and message of the failure."""
 
 
 class Application:
@@ -56,6 +57,7 @@ class Application:
     async def _fill(self, request: OutgoingRequest, response: RawResponse) -> None:
         """The libraries' own time-outs let comments pass for progress, so time is kept here."""
         budget, stall_s = self._limits.max_bytes, self._limits.stall_s
+        progress, most = Progress(), request.max_events
         now = asyncio.get_running_loop().time
         async with (
             asyncio.timeout(stall_s) as deadline,
@@ -65,18 +67,20 @@ class Application:
                 response.reads.append((at_ns, data))
                 budget -= len(data)
                 if budget < 0:
-                    raise TooLargeError
-                if b"data" in data:
+                    limit = self._limits.max_bytes >> 20
+                    raise OutgrownError("too_large", f"the response is larger than {limit} MiB")
+                if progress.made_by(data):
                     deadline.reschedule(now() + stall_s)
+                if most is not None and progress.events > most:
+                    raise OutgrownError("too_long", too_long(most))
 
     def _reads(self, request: OutgoingRequest, response: RawResponse) -> Reads:
         """Send, fill in status and headers, then give (arrival, body bytes)."""
         raise NotImplementedError
 
     def _fault(self, error: Exception, response: RawResponse) -> Failure:
-        if isinstance(error, TooLargeError):
-            limit = self._limits.max_bytes >> 20
-            return Failure("too_large", f"the response is larger than {limit} MiB")
+        if isinstance(error, OutgrownError):
+            return Failure(*error.args)
         if isinstance(error, TimeoutError):
             what = "no more tokens" if response.reads else "no answer"
             message = f"{what} for {self._limits.stall_s:g} s (--stall-timeout)"

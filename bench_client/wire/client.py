@@ -50,7 +50,7 @@ class WireTransport:
             connection = Connection(self._endpoint, self._limits, self._tls)
             self._all.append(connection)
         try:
-            return await connection.exchange(self._encode(request))
+            return await connection.exchange(self._encode(request), request.max_events)
         finally:
             self._idle.append(connection)
 
@@ -86,7 +86,7 @@ def _head(endpoint: Endpoint, headers: Mapping[str, str]) -> str:
     base = endpoint.base.replace("%", "%%")
     lines = [
         f"POST {base}%s HTTP/1.1",
-        f"Host: {endpoint.netloc}",
+        f"Host: {endpoint.authority}",
         "Content-Type: application/json",
         "Accept: text/event-stream",
         "X-Request-Id: %s",

@@ -12,7 +12,7 @@ from bench_client.wire.endpoint import Endpoint
 from bench_client.wire.exchange import Exchange
 from bench_client.wire.raw import RawResponse
 from bench_client.wire.tls import TlsSession
-from bench_client.wire.transport import Limits
+from bench_client.wire.transport import Limits, too_long
 
 READ_BYTES = 64 * 1024
 
@@ -33,6 +33,8 @@ class Connection:
         self._connecting: asyncio.Timeout | None = None
         self._interrupted = False
         self._used = False
+        self._closed_idle = False
+        self._max_events: int | None = None
         self._progress_at = 0.0
         self.connect_ms = 0.0
 
@@ -47,7 +49,7 @@ class Connection:
             self._connecting = None
         self._sock = sock
         self._stamps = stamps.enable(sock)
-        self._used = False
+        self._used = self._closed_idle = False
         self._loop.add_reader(sock.fileno(), self._readable, sock)
         self.connect_ms = (time.monotonic() - began) * 1e3
 
@@ -75,7 +77,7 @@ class Connection:
     async def _shake_hands(self, sock: socket.socket) -> TlsSession | None:
         if self._context is None:
             return None
-        tls = TlsSession(self._context, self._endpoint.host)
+        tls = TlsSession(self._context, self._endpoint.name)
         try:
             await tls.handshake(self._loop, sock)
         except BaseException:
@@ -90,17 +92,21 @@ class Connection:
             self._sock.close()
             self._sock = self._tls = None
 
-    async def exchange(self, request: bytes) -> RawResponse:
+    async def exchange(self, request: bytes, max_events: int | None = None) -> RawResponse:
         """Send, and take the response to its end. Never raises for what the server does.
 
         A kept-alive connection that the server had closed is opened anew and the request sent
         again, provided that not one byte of an answer had come.
         """
+        self._max_events = max_events
+        while self._sock and self._readable(self._sock):  # closed meanwhile, or not to be trusted
+            pass
         stale = self._used and self._sock is not None
         response = await self._attempt(request)
         fault = response.fault
         if stale and fault and fault.kind == "reset" and not self._exchange.heard:
             response = await self._attempt(request)
+            response.reopened = self._exchange.heard
         return response
 
     async def _attempt(self, request: bytes) -> RawResponse:
@@ -108,13 +114,13 @@ class Connection:
         if self._interrupted:
             self.interrupt()
         elif self._sock is None:
-            used = self._used
+            closed_idle = self._closed_idle
             try:
                 await self.open()
             except (OSError, TimeoutError) as error:
                 exchange.fail("connect", f"cannot connect: {_reason(error)}", time.time_ns())
             else:
-                exchange.response.reopened = used
+                exchange.response.reopened = closed_idle
         if self._sock is None or exchange.done:
             return exchange.response
         exchange.response.stamps = self._stamps
@@ -163,8 +169,11 @@ class Connection:
             self._lost(time.time_ns(), _reason(error))
             return False
         exchange = self._exchange
-        if not data or exchange.done:  # closed, or bytes that no request asked for
+        if not data:
             self._lost(at_ns, None)
+            return False
+        if self._idle:  # bytes that no request asked for, and may not be taken for the next answer
+            self.close()
             return False
         exchange.take(at_ns, data)
         if exchange.done:
@@ -173,8 +182,14 @@ class Connection:
             self._lost(at_ns, None)
         return True
 
+    @property
+    def _idle(self) -> bool:
+        return self._ended is None or self._ended.done()
+
     def _lost(self, at_ns: int, error: str | None) -> None:
-        if not self._exchange.done:
+        if self._idle:
+            self._closed_idle = self._ended is None or self._exchange.keep_alive
+        else:
             self._exchange.lost(at_ns, error)
         self.close()
         self._settle()
@@ -184,11 +199,16 @@ class Connection:
             self._ended.set_result(None)
 
     def watch(self, now: float) -> None:
-        """Fail an exchange that has had no event for the stall time-out. `now`: monotonic s."""
+        """Fail an exchange that has had no event for the stall time-out, or far too many.
+
+        `now`: monotonic s.
+        """
         if self._ended is None or self._ended.done():
             return
         if self._exchange.progressed():
             self._progress_at = now
+            if self._max_events is not None and self._exchange.events > self._max_events:
+                self._fail("too_long", too_long(self._max_events))
             return
         # Where the peer breaks the connection, uvloop calls the reader once and never again.
         while not self._ended.done() and self._sock and self._readable(self._sock):

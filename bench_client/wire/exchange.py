@@ -8,6 +8,9 @@ import httptools
 
 from bench_client.records import Failure
 from bench_client.wire.raw import RawResponse
+from bench_client.wire.sse import Progress
+
+_UPGRADED = 101  # of the statuses below 200 the one that ends an exchange
 
 
 class Exchange:
@@ -24,8 +27,9 @@ class Exchange:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._seen = 0
-        self._seen_end = b""
+        self._progress = Progress()
         self._complete = self._headers_complete = False
+        self._last_body = 0
         self._bodies: list[bytes] = []
         self.on_body = self._bodies.append
         self._parser = httptools.HttpResponseParser(self)
@@ -36,12 +40,14 @@ class Exchange:
         self.heard = True
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self._complete:  # after the end it is bytes that no one asked for
                 self.fail("bad_http", f"not an HTTP response: {error}", at_ns)
                 return
             self.keep_alive = False
         bodies = self._bodies
+        if self._complete:
+            del bodies[self._last_body :]
         if bodies:
             response.reads.append((at_ns, bodies[0] if len(bodies) == 1 else b"".join(bodies)))
             bodies.clear()
@@ -75,14 +81,20 @@ class Exchange:
     def progressed(self) -> bool:
         """Whether an event came since this was last asked. Comments are no progress."""
         reads = self.response.reads
-        new = self._seen_end + b"".join(body for _, body in reads[self._seen :])
-        self._seen, self._seen_end = len(reads), new[-3:]
-        return b"data" in new
+        new = b"".join([body for _, body in reads[self._seen :]])
+        self._seen = len(reads)
+        return self._progress.made_by(new)
+
+    @property
+    def events(self) -> int:
+        """How many events `progressed` has seen."""
+        return self._progress.events
 
     @property
     def _close_delimited(self) -> bool:
         headers = self.response.headers
-        framed = "chunked" in headers.get("transfer-encoding", "") or "content-length" in headers
+        chunked = "chunked" in headers.get("transfer-encoding", "").lower()
+        framed = chunked or "content-length" in headers
         return self._headers_complete and not framed
 
     def _end(self, at_ns: int) -> None:
@@ -92,6 +104,11 @@ class Exchange:
         self.done = True
         del self._parser  # it holds this object: a cycle for each response, with the collector off
 
+    def on_message_begin(self) -> None:
+        """After the end: a message that no one asked for."""
+        if self._complete:
+            self.keep_alive = False
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer, which nothing here needs."""
         if not self._headers_complete:
@@ -99,10 +116,20 @@ class Exchange:
 
     def on_headers_complete(self) -> None:
         """The status is known."""
-        self._headers_complete = True
-        self.response.status = self._parser.get_status_code()
+        if not self._complete:
+            self._headers_complete = True
+            self.response.status = self._parser.get_status_code()
 
     def on_message_complete(self) -> None:
-        """The framing says that this was all."""
+        """The framing says that this was all, unless it was an interim response."""
+        if self._complete:
+            return
+        status = self._parser.get_status_code()
+        if status < 200 and status != _UPGRADED:
+            self._headers_complete = False
+            self.response.status = None
+            self.response.headers.clear()
+            return
         self._complete = True
+        self._last_body = len(self._bodies)
         self.keep_alive = self._parser.should_keep_alive()

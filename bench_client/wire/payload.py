@@ -35,6 +35,7 @@ _COUNTS: dict[Dialect, dict[Api, dict[str, Any]]] = {
     "transformers": {"chat": {}, "completions": {}},
     "openai": {"chat": _FINAL, "completions": _FINAL},
 }
+_LIMITS = {"max_tokens", "max_completion_tokens", "n", "sampling_params", "generation_config"}
 _COUNTS["sim"] = _COUNTS["eagle"] = _COUNTS["vllm"]
 
 
@@ -50,7 +51,23 @@ def request_body(request: PlannedRequest, plan: Plan, model: str, dialect: Diale
         body |= _COUNTS[dialect][plan.api]
         if sampling.ignore_eos:
             body |= _endless(sampling) if dialect == "transformers" else {"ignore_eos": True}
-    return msgspec.json.encode(body | sampling.extra_body)
+    return msgspec.json.encode(_merged(body, sampling.extra_body))
+
+
+def _merged(body: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+    """The extra body over the other; of `sampling_params` each parameter for itself."""
+    params = body.get("sampling_params", {}) | extra.get("sampling_params", {})
+    return body | extra | ({"sampling_params": params} if params else {})
+
+
+def max_events(request: PlannedRequest, plan: Plan) -> int | None:
+    """How many events tell a server that ignores the token limit from one that is only talkative.
+
+    Null where `extra_body` may have set another limit, or asked for several answers.
+    """
+    if _LIMITS & plan.sampling.extra_body.keys():
+        return None
+    return 10 * request.max_tokens + 1000
 
 
 def _prompt(request: PlannedRequest, api: Api) -> dict[str, Any]:

@@ -24,3 +24,14 @@ class RawResponse:
     reopened: bool = False
     rate_limited: int = 0
     fault: Failure | None = None
+
+    @property
+    def content_type(self) -> str:
+        """The media type without parameters, in lower case; empty where there is none."""
+        named = (value for name, value in self.headers.items() if name.lower() == "content-type")
+        return next(named, "").partition(";")[0].strip().lower()
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the body is said to be an event stream."""
+        return self.content_type == "text/event-stream"

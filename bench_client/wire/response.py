@@ -20,6 +20,7 @@ from bench_client.wire.stream import (
 )
 
 _TAGS = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^>]*>")
+_REDIRECTS = {301, 302, 303, 307, 308}
 _decode_error = msgspec.json.Decoder(Payload).decode
 
 
@@ -36,7 +37,7 @@ def reading(raw: RawResponse, api: Api, preamble: int = 0) -> Steps[StreamResult
     """`read_response` with pauses."""
     if raw.status != 200:
         return StreamResult(failure=raw.fault or _refusal(raw))
-    if _content_type(raw) != "text/event-stream":
+    if not raw.is_stream:
         return StreamResult(failure=raw.fault or _no_stream(raw))
     events, broken = _events(raw)
     if api == "generate":
@@ -81,6 +82,10 @@ def _ending(raw: RawResponse, result: StreamResult, *, any_event: bool) -> Failu
 def _refusal(raw: RawResponse) -> Failure:
     if raw.status is None:
         return Failure("bad_http", "the server sent no HTTP response")
+    location = raw.headers.get("location")
+    if raw.status in _REDIRECTS and location:
+        message = one_line(f"the server redirects to {location}: give the root there as --url")
+        return Failure(f"http_{raw.status}", message)
     return Failure(f"http_{raw.status}", _body_text(raw) or "the response had no body")
 
 
@@ -89,7 +94,7 @@ def _no_stream(raw: RawResponse) -> Failure:
     said = decode_event(_decode_error, body)
     if isinstance(said, Failure) and said.kind == "error_event":
         return said
-    kind = _content_type(raw) or "no content type"
+    kind = raw.content_type or "no content type"
     body_text = _body_text(raw) or "no body"
     message = f"the server answered with {kind}, not an event stream: {body_text}"
     return Failure("not_a_stream", one_line(message))
@@ -103,8 +108,3 @@ def _body_text(raw: RawResponse) -> str:
     except (msgspec.DecodeError, RecursionError):
         text = body[:8192].decode(errors="replace")
         return one_line(html.unescape(_TAGS.sub(" ", text)) if "<" in text else text)
-
-
-def _content_type(raw: RawResponse) -> str:
-    named = (value for name, value in raw.headers.items() if name.lower() == "content-type")
-    return next(named, "").partition(";")[0].strip().lower()

@@ -86,7 +86,7 @@ class OpenAITransport(Application):
         import openai  # noqa: PLC0415 (an extra)
 
         super().__init__(limits)
-        key = dict(headers).get("Authorization", "").removeprefix("Bearer ")
+        key = httpx.Headers(headers).get("Authorization", "").removeprefix("Bearer ")
         self._client = openai.AsyncOpenAI(
             base_url=f"{endpoint.url}/v1",
             api_key=key or "none",
@@ -124,6 +124,10 @@ class OpenAITransport(Application):
         response.status = stream.response.status_code
         response.headers = dict(stream.response.headers)
         async with stream:
+            if not response.is_stream:  # the SDK would make an empty answer of it
+                async for data in stream.response.aiter_bytes():
+                    yield time.time_ns(), data
+                return
             async for chunk in stream:
                 at_ns = time.time_ns()
                 data = chunk.to_json(indent=None, exclude_unset=True)

@@ -1,9 +1,12 @@
 """Server-sent events: bytes in, data payloads out (WHATWG HTML, 9.2.6)."""
 
+import re
 from collections.abc import Sequence
 
 _BOM = b"\xef\xbb\xbf"
 MAX_EVENT_BYTES = 64 << 20
+_DATA = re.compile(rb"[\r\n]data: ?+[^\r\n]")  # the shortest match tells for the whole line
+_TELLING = len(b"\ndata: x")
 
 
 class SseError(ValueError):
@@ -98,3 +101,25 @@ def whole_events(reads: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]] 
     if not usual:
         return None
     return [(at_ns, data) for at_ns, read in reads for data in read[6:-2].split(b"\n\ndata: ")]
+
+
+class Progress:
+    """Whether anything but comments and empty data comes, without cutting the stream into events.
+
+    A few searches settle it, since it is asked of all connections again and again. `events` counts
+    the lines of data, which an event has one of.
+    """
+
+    def __init__(self) -> None:
+        self.events = 0
+        self._line = b"\n"  # how the unfinished line begins, if it may yet be one of data
+
+    def made_by(self, data: bytes) -> bool:
+        """Whether a line of data that holds something has begun in the next bytes."""
+        new = self._line + data
+        self.events += new.count(b"\ndata:") - self._line.count(b"\ndata:")
+        made = b"data:" in new and _DATA.search(new) is not None  # the first is the faster
+        begin = max(new.rfind(b"\n"), new.rfind(b"\r"))
+        line = new[begin : begin + _TELLING] if begin >= 0 else b""
+        self._line = b"" if len(line) == _TELLING or _DATA.match(line) else line
+        return made

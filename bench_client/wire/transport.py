@@ -5,6 +5,14 @@ from typing import Protocol
 
 from bench_client.wire.raw import RawResponse
 
+# A second one would contradict the first, or change where a message ends.
+OWN_HEADERS = frozenset(
+    {
+        *("host", "content-type", "content-length", "transfer-encoding", "content-encoding"),
+        *("accept", "accept-encoding", "x-request-id", "expect", "te", "upgrade"),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -17,11 +25,23 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
-    """A request ready to go: path below the endpoint's base, and a JSON body."""
+    """A request ready to go: path below the endpoint's base, and a JSON body.
+
+    An answer of more than `max_events` is cut off as `too_long`, null: of no number.
+    """
 
     id: str
     path: str
     body: bytes
+    max_events: int | None = None
+
+
+def too_long(max_events: int) -> str:
+    """What is wrong with an answer that does not end."""
+    return (
+        f"the answer went on past {max_events} events, far more than the tokens asked for: "
+        "does the server heed max_tokens?"
+    )
 
 
 class Transport(Protocol):

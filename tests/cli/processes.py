@@ -90,14 +90,23 @@ class Client:
 
 
 @contextmanager
-def client(home: Path, *arguments: object, program: str | None = None) -> Iterator[Client]:
-    """Started in a group of its own; whatever is left in the end is killed."""
+def client(
+    home: Path, *arguments: object, program: str | None = None, pipe: int | None = None
+) -> Iterator[Client]:
+    """Started in a group of its own; whatever is left in the end is killed.
+
+    All that it prints goes to `pipe`, if there is one.
+    """
     mark = uuid4().hex
     python = [sys.executable, "-c", program] if program else BENCH_CLIENT
     command = [*python, *map(str, arguments), "--results", str(home / "results")]
     with (home / "stdout").open("wb") as out, (home / "stderr").open("wb") as err:
         process = subprocess.Popen(
-            command, stdout=out, stderr=err, start_new_session=True, env=os.environ | {_MARK: mark}
+            command,
+            stdout=pipe or out,
+            stderr=pipe or err,
+            start_new_session=True,
+            env=os.environ | {_MARK: mark},
         )
     found = Client(process, mark, home)
     try:

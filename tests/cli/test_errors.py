@@ -31,6 +31,12 @@ from tests.conftest import StartSim, free_port
         (("--server", "sim", "--api-key-env", "NO_SUCH_VARIABLE"), 2, "NO_SUCH_VARIABLE"),
         (("--server", "vllm", "--engine-python", "/none/python"), 2, "/none/python"),
         (("--url", "127.0.0.1:8000"), 2, "http://"),
+        (("--server", "sim", "--temperature", "nan"), 2, "--temperature"),
+        (("--server", "sim", "--request-rate", "1e-300"), 2, "--request-rate"),
+        (("--url", "http://127.0.0.1:1", "--ca", "/none.pem"), 2, "/none.pem"),
+        (("--server", "sim", "--name", "\udcff"), 2, "UTF-8"),
+        (("launch", "sim", "--log", "/tmp"), 3, "cannot start it with its log in /tmp"),
+        (("report", "/etc/hostname"), 1, "not a results folder"),
         (("report", "/tmp"), 1, "not a results folder"),
         (("compare", "/tmp"), 2, "two runs"),
         (("compare", "/a", "/b", "--gate", "tps >= 1"), 2, "tps"),
@@ -39,14 +45,8 @@ from tests.conftest import StartSim, free_port
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
-    taken = (
-        ()
-        if arguments[:1] in {("report",), ("compare",), ("launch",), ("frobnicate",)}
-        else (
-            "--results",
-            str(tmp_path / "results"),
-        )
-    )
+    takes = not arguments or arguments[0].startswith("-")
+    taken = ("--results", str(tmp_path / "results")) if takes else ()
     done = bench_client(*arguments, *taken)
     assert done.returncode == code, done.stderr
     assert said in done.stderr
@@ -118,6 +118,23 @@ def test_more_connections_than_open_files(
     assert done.returncode == code, done.stderr
     if code:
         assert "ulimit -Hn" in one_line(done)
+
+
+def test_a_calibration_that_cannot_connect_so_often() -> None:
+    limited = 'ulimit -Sn 100 && ulimit -Hn 200 && exec "$@"'
+    command = ["bash", "-c", limited, "bash", *BENCH_CLIENT, "calibrate", "--concurrency", "300"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "cannot calibrate: 300 connections" in one_line(done)
+
+
+def test_long_names_make_a_folder_all_the_same(tmp_path: Path, start_sim: StartSim) -> None:
+    done = bench_client(
+        *("--url", start_sim("--fixed", "5:1"), "--name", "名" * 200, "--max-tokens", 2),
+        *("--scenario", prompts(tmp_path / f"{'n' * 200}.jsonl"), "--no-calibrate"),
+        *("--results", tmp_path / "r"),
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_api_key_is_asked_for_and_never_written(tmp_path: Path, start_sim: StartSim) -> None:

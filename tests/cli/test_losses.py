@@ -8,12 +8,14 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.cli.helpers import bench_client, load, one_line, prompts
 from tests.cli.processes import (
     PARALLEL,
     STUCK,
+    TOKENS,
     client,
     kinds,
     launched,
@@ -87,6 +89,28 @@ def test_a_server_killed_while_measured_ends_the_run(
     assert "sim: the server died: it ended with code -9" in one_error(running)
     assert running.header["client"]["stamp_source"] == "kernel"
     assert f"{len(whole(kept))} ok" in running.printed
+
+
+@pytest.mark.parametrize("more", [(), PARALLEL, ("--request-rate", 200)])
+def test_a_server_that_is_not_ours_and_dies_ends_the_run(
+    tmp_path: Path, start_sim: StartSim, more: tuple[object, ...]
+) -> None:
+    url = start_sim("--fixed", "20:5")
+    run = ("--url", url, "--scenario", prompts(tmp_path / "p.jsonl", 2000), "--no-calibrate")
+    with client(tmp_path, *run, "--max-tokens", TOKENS, "--ignore-eos", *more) as running:
+        running.until_records(4)
+        port = url.rpartition(":")[2]
+        (server,) = [each for each in psutil.Process().children() if port in each.cmdline()]
+        server.kill()
+        assert running.code() == 1
+        running.leaves_nothing()
+    kept = running.records()
+    assert len(whole(kept)) >= 4
+    assert "connect" in kinds(kept)
+    assert len(kept) < 1000
+    assert running.header["ended"] == "aborted"
+    assert "refused" in running.header["note"]
+    assert "url: the server died: it refused" in one_error(running)
 
 
 def test_a_server_that_dies_with_its_last_request_is_noticed(tmp_path: Path) -> None:

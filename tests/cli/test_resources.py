@@ -1,6 +1,7 @@
 """Energy and memory through a whole run: a double of NVML, and the start of real engines' logs."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -94,3 +95,19 @@ def test_no_word_of_energy_or_memory_without_a_gpu(tmp_path: Path, start_sim: St
     for text in (done.stdout, (path / "report.md").read_text(), (path / "report.html").read_text()):
         assert "J/output token" not in text
         assert "Memory on one GPU" not in text
+
+
+def test_strangers_beside_a_server_that_ran_before(tmp_path: Path, start_sim: StartSim) -> None:
+    url = start_sim("--fixed", "20:20")
+    burner = [sys.executable, "-c", "while True: pass"]
+    with subprocess.Popen(burner) as one, subprocess.Popen(burner) as other:
+        done = bench_client(
+            *("--url", url, "--max-tokens", 60, "--ignore-eos", "--no-calibrate", "--warmup", 0),
+            *("--scenario", prompts(tmp_path / "p.jsonl"), "--results", tmp_path / "r"),
+        )
+        one.kill()
+        other.kill()
+    assert done.returncode == 0, done.stderr
+    summary = load(folder(tmp_path / "r") / "summary.json")
+    assert summary["telemetry"]["server"]["memory_gib"]["mean"] > 0  # found by its port
+    assert "busy_machine" in {doubt["code"] for doubt in summary["doubts"]}

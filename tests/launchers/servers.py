@@ -18,10 +18,11 @@ LONG_S = 120
 
 class Models(BaseHTTPRequestHandler):
     model = "m"
+    status = 200
 
     def do_GET(self) -> None:
         body = json.dumps({"object": "list", "data": [{"id": self.model}]}).encode()
-        self.send_response(200)
+        self.send_response(self.status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -58,6 +59,9 @@ def stubborn(port: int, model: str) -> None:
 
 def main(kind: str, port: str, model: str) -> None:
     if kind == "serve":
+        serve(int(port), model)
+    elif kind == "locked":
+        Models.status = 401
         serve(int(port), model)
     elif kind == "stubborn":
         stubborn(int(port), model)

@@ -216,6 +216,11 @@ def test_another_model_is_no_readiness(port: int, log: Path) -> None:
         server.wait_ready(timeout_s=20)
 
 
+def test_a_server_that_wants_a_key_is_ready(port: int, log: Path) -> None:
+    with ServerProcess.start(command("locked", port), log) as server:
+        assert server.wait_ready(timeout_s=20) < 20
+
+
 def test_ready_line_is_waited_for(port: int, log: Path) -> None:
     """SGLang answers /v1/models while its warm-up still runs."""
     early = command("serve", port, ready_line="fired up")

@@ -358,7 +358,7 @@ def test_unknown_server() -> None:
 def test_cpu_builds_get_their_flags_and_the_user_still_wins() -> None:
     vllm = command(settings("vllm", "cpu"))
     assert "--enforce-eager" in vllm.argv
-    assert vllm.env == {"VLLM_CPU_KVCACHE_SPACE": "4"}
+    assert vllm.env == {"VLLM_CPU_KVCACHE_SPACE": "4", "VLLM_SERVER_DEV_MODE": "1"}
     sglang = command(settings("sglang", "cpu", concurrency=2, memory_fraction=0.5))
     assert value(sglang, "--device") == "cpu"
     assert value(sglang, "--attention-backend") == "torch_native"
@@ -477,8 +477,9 @@ def test_shell_line_runs_as_written() -> None:
     assert "sk-1" not in line
     assert "pw" not in line.replace("***", "")
     words = shlex.split(line)
-    assert words[:2] == ["HF_TOKEN=$HF_TOKEN", "VLLM_LOGGING_LEVEL=a b"]
-    assert tuple(words[2:]) == redacted(made.argv)
+    env = ["HF_TOKEN=$HF_TOKEN", "VLLM_LOGGING_LEVEL=a b", "VLLM_SERVER_DEV_MODE=1"]
+    assert words[:3] == env
+    assert tuple(words[3:]) == redacted(made.argv)
     assert json.loads(words[words.index("--speculative-config") + 1])["method"] == "eagle3"
     assert words[-2:] == ["--max-num-batched-tokens", "4"]
     assert words[words.index("--api-key") + 1] == "***"

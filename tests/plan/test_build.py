@@ -38,6 +38,17 @@ def test_max_tokens_caps_each_prompts_own() -> None:
     assert [request.max_tokens for request in plan.requests] == [100, 101]
 
 
+@pytest.mark.parametrize(
+    ("own", "asked", "expected"),
+    [(None, None, 77), (None, 1500, 1500), (None, 5, 5), (9, None, 9), (9, 5, 5), (9, 1500, 9)],
+)
+def test_whose_token_limit_goes(own: int | None, asked: int | None, expected: int) -> None:
+    prompt = Prompt(id="p", messages=(Message("user", "a"),), max_tokens=own)
+    one = Scenario(name="s", prompts=(prompt,), max_tokens=77)
+    plan = build_plan(one, PlanOptions(load=CLOSED, max_tokens=asked, warmup=0))
+    assert plan.requests[0].max_tokens == expected
+
+
 @pytest.mark.parametrize(("asked", "expected"), [(None, 0.3), (0.0, 0.0), (0.9, 0.9)])
 def test_temperature_of_the_command_line_wins(asked: float | None, expected: float) -> None:
     plan = build_plan(scenario("a"), PlanOptions(load=CLOSED, temperature=asked))

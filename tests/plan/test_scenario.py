@@ -52,6 +52,32 @@ def test_a_broken_line_is_named_by_number(tmp_path: Path) -> None:
         load_scenario(str(tmp_path / "bad.jsonl"))
 
 
+@pytest.mark.parametrize("limit", [0, -5, 10**12, 1.5, True])
+def test_a_token_limit_that_is_none_is_named_by_line(tmp_path: Path, limit: object) -> None:
+    name = write(tmp_path / "p.jsonl", {"prompt": "a"}, {"prompt": "b", "max_tokens": limit})
+    with pytest.raises(ScenarioError, match=r"p\.jsonl:2: .*max_tokens"):
+        load_scenario(name)
+
+
+@pytest.mark.parametrize(
+    "line", ["max_tokens = 0", "max_tokens = -1", "temperature = nan", "temperature = inf"]
+)
+def test_settings_of_a_scenario_that_are_none(tmp_path: Path, line: str) -> None:
+    write(tmp_path / "p.jsonl", {"prompt": "a"})
+    (tmp_path / "s.toml").write_text(f'name = "s"\nprompts = "p.jsonl"\n{line}\n')
+    with pytest.raises(ScenarioError, match=line.partition(" ")[0]):
+        load_scenario(str(tmp_path / "s.toml"))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a"}\n', encoding="utf-8-sig")
+    text = 'name = "s"\nprompts = "p.jsonl"\n'
+    (tmp_path / "s.toml").write_text(text, encoding="utf-8-sig")
+    for file in ("p.jsonl", "s.toml"):
+        (prompt,) = load_scenario(str(tmp_path / file)).prompts
+        assert prompt.messages[0].content == "a"
+
+
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="eleven-prompts"):
         load_scenario("twelve-prompts")
@@ -60,6 +86,12 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "latin.jsonl").write_bytes(b'{"prompt": "\xe9"}\n')
     with pytest.raises(ScenarioError, match="latin"):
         load_scenario(str(tmp_path / "latin.jsonl"))
+
+
+def test_a_file_name_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('name = "s"\nprompts = "\\u0000"\n')
+    with pytest.raises(ScenarioError, match="cannot read the scenario file"):
+        load_scenario(str(tmp_path / "s.toml"))
 
 
 def test_a_chain_needs_its_place_for_the_answer(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ class Ask(Struct, frozen=True):
     fault: str | None = None
     tokens: int = 8
     due_ms: float = 0.0
+    max_events: int | None = None
 
 
 class Setting(Struct, frozen=True, kw_only=True):
@@ -73,6 +74,7 @@ def send_to(
         for index, ask in enumerate(asks)
     )
     faults = {each.id: ask.fault for each, ask in zip(requests, asks, strict=True)}
+    most = {each.id: ask.max_events for each, ask in zip(requests, asks, strict=True)}
     api = setting.api
     whole = plan(requests=requests, load=setting.load, api=api, sampling=_sampling(None))
     limits = Limits(stall_s=setting.stall_s, connect_s=2.0)
@@ -80,14 +82,15 @@ def send_to(
 
     def encode(request: PlannedRequest) -> OutgoingRequest:
         own = msgspec.structs.replace(whole, sampling=_sampling(faults[request.id]))
-        return OutgoingRequest(request.id, PATHS[api], request_body(request, own, "sim", "vllm"))
+        body = request_body(request, own, "sim", "vllm")
+        return OutgoingRequest(request.id, PATHS[api], body, most[request.id])
 
     uvloop.run(_run(whole, make_transport(transport), encode, sink))
     return [request.id for request in requests]
 
 
 async def _run(whole: Plan, transport: Transport, encode: Encode, sink: Sink) -> None:
-    await transport.open(connections(whole.load))
+    await transport.open(connections(whole))
     try:
         async with asyncio.timeout(BOUND_S):
             await Runner(whole, transport, encode, sink).run()

@@ -12,7 +12,7 @@ from bench_client.wire.client import WireTransport
 from bench_client.wire.endpoint import parse_endpoint
 from bench_client.wire.raw import RawResponse
 from bench_client.wire.transport import Limits, OutgoingRequest
-from tests.run.scripted import ANSWER, EVENT, HEAD, read_request, scripted
+from tests.run.scripted import ANSWER, EVENT, HEAD, Serve, read_request, scripted
 from tests.run.sending import Ask, send
 
 BIG = (Message("user", "x" * 12_000_000),)  # more than two sockets hold
@@ -220,3 +220,176 @@ def test_nothing_is_sent_after_an_interruption() -> None:
     assert response.fault.kind == "interrupted"
     assert response.sent_ns is None
     assert not any(requests)
+
+
+def _numbered(number: int) -> bytes:
+    """An answer whose text is its number."""
+    event = EVENT.replace(b'"a"', b'"%d"' % number)
+    return HEAD + b"content-length: %d\r\n\r\n" % len(event) + event
+
+
+@pytest.mark.parametrize("apart_s", [0.0, 0.05])
+@pytest.mark.parametrize(
+    "interim", [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 E\r\na: b\r\n\r\n"]
+)
+def test_an_interim_response_shifts_no_answer(interim: bytes, apart_s: float) -> None:
+    def serve(sock: socket.socket, number: int) -> None:
+        answered = 0
+        while read_request(sock):
+            sock.sendall(interim if apart_s else interim + _numbered(answered))
+            if apart_s:
+                time.sleep(apart_s)
+                sock.sendall(_numbered(answered))
+            answered += 1
+
+    with scripted(serve) as server:
+        records = send(server.url, [Ask()] * 4)
+        assert len(server.connections) == 1
+    assert [record.failure for record in records] == [None] * 4
+    assert [record.output_text for record in records] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("apart_s", [0.0, 0.05])
+def test_what_follows_an_answer_is_never_taken_for_the_next(apart_s: float) -> None:
+    """Even if it lies there, unread, when the next request leaves."""
+
+    def serve(sock: socket.socket, number: int) -> None:
+        while read_request(sock):
+            sock.sendall(_numbered(number))
+            time.sleep(apart_s)
+            sock.sendall(_numbered(99))
+
+    load = Load(kind="open", request_rate=10.0, max_concurrency=1)
+    with scripted(serve) as server:
+        asks = [Ask(due_ms=150 * index) for index in range(3)]
+        records = send(server.url, asks, load=load)
+    assert [record.failure for record in records] == [None] * 3
+    assert [record.output_text for record in records] == ["0", "1", "2"]
+    assert not any(record.reopened for record in records)
+
+
+def test_unread_bytes_are_found_before_a_request_leaves() -> None:
+    """The loop was busy while they came."""
+
+    def serve(sock: socket.socket, number: int) -> None:
+        while read_request(sock):
+            sock.sendall(_numbered(number))
+            time.sleep(0.05)
+            sock.sendall(_numbered(99))
+
+    async def run(url: str) -> list[RawResponse]:
+        transport = WireTransport(parse_endpoint(url), {}, Limits())
+        await transport.open(1)
+        answers = []
+        for _ in range(3):
+            answers.append(await transport.exchange(OutgoingRequest("r", "/v1/x", b"{}")))
+            time.sleep(0.15)  # noqa: ASYNC251 (a busy client)
+        await transport.close()
+        return answers
+
+    with scripted(serve) as server:
+        answers = uvloop.run(run(server.url))
+    texts = [b"".join(data for _, data in answer.reads) for answer in answers]
+    assert [b'"%d"' % number in text for number, text in enumerate(texts)] == [True] * 3
+    assert not any(b'"99"' in text for text in texts)
+
+
+def _closing(sock: socket.socket, number: int) -> None:
+    while read_request(sock):
+        sock.sendall(ANSWER.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n", 1))
+        sock.close()
+
+
+def _http10(sock: socket.socket, number: int) -> None:
+    read_request(sock)
+    sock.sendall(HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + b"\r\n" + EVENT)
+    sock.close()
+
+
+def _cut(sock: socket.socket, number: int) -> None:
+    read_request(sock)
+    sock.sendall(HEAD + b"content-length: 9999\r\n\r\n" + EVENT)
+    sock.close()
+
+
+def _reset(sock: socket.socket, number: int) -> None:
+    read_request(sock)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    sock.close()
+
+
+def _stalled(sock: socket.socket, number: int) -> None:
+    read_request(sock)
+    time.sleep(0.5)
+
+
+@pytest.mark.parametrize("serve", [_closing, _http10, _cut, _reset, _stalled])
+def test_only_a_connection_closed_while_idle_counts_as_reopened(serve: Serve) -> None:
+    with scripted(serve) as server:
+        load = Load(kind="open", request_rate=10.0, max_concurrency=1)
+        asks = [Ask(due_ms=300 * index) for index in range(3)]
+        records = send(server.url, asks, load=load, stall_s=0.2)
+        assert len(server.connections) >= 3
+    assert not any(record.reopened for record in records)
+
+
+def test_a_connection_closed_before_its_first_request_was_idle() -> None:
+    def serve(sock: socket.socket, number: int) -> None:
+        if number == 0:
+            sock.close()
+        while read_request(sock):
+            sock.sendall(ANSWER)
+
+    with scripted(serve) as server:
+        (record,) = send(server.url, [Ask(due_ms=200)], load=Load(kind="open", request_rate=1.0))
+    assert record.failure is None
+    assert record.reopened
+
+
+def _stepping(monkeypatch: pytest.MonkeyPatch, step_s: float) -> None:
+    """The wall clock is set by so much, a moment from now."""
+    step_at = time.monotonic() + 0.15
+    time_ns = time.time_ns
+
+    def stepped() -> int:
+        return time_ns() + int(step_s * 1e9) * (time.monotonic() > step_at)
+
+    monkeypatch.setattr(time, "time_ns", stepped)
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
+def test_a_step_of_the_wall_clock_moves_no_request(
+    monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    def serve(sock: socket.socket, number: int) -> None:
+        while read_request(sock):
+            sock.sendall(ANSWER)
+
+    with scripted(serve) as server:
+        _stepping(monkeypatch, step_s)
+        asks = [Ask(due_ms=100 * index) for index in range(6)]
+        began = time.monotonic()
+        records = send(server.url, asks, load=Load(kind="open", request_rate=10.0))
+    due_ms = [100 * index for index in range(6)]
+    sent_ms = [(record.sent_ns or 0) / 1e6 for record in records]
+    # Each is stamped by the clock as it stood then.
+    gaps = [(sent - sent_ms[0] + 1e3) % 3600e3 - 1e3 for sent in sent_ms]
+    assert gaps == pytest.approx(due_ms, abs=60)
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
+def test_a_step_keeps_no_slot_from_connecting(
+    monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    def serve(sock: socket.socket, number: int) -> None:
+        read_request(sock)
+        server.listener.shutdown(socket.SHUT_RDWR)
+        sock.close()
+
+    with scripted(serve) as server:
+        _stepping(monkeypatch, step_s)
+        began = time.monotonic()
+        records = send(server.url, [Ask()] * 6)
+    assert [record.failure and record.failure.kind for record in records][1:] == ["connect"] * 5
+    assert 0.3 < time.monotonic() - began < 3

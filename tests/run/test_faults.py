@@ -102,6 +102,16 @@ def test_a_fault_fails_its_own_request_only(
     assert not struck.rate_limited
 
 
+def test_an_answer_without_end_is_cut_off(url: str, reference: RequestRecord) -> None:
+    before, endless, after = send(url, [GOOD, Ask("endless", max_events=200), GOOD])
+    _intact(before, reference)
+    _intact(after, reference)
+    assert endless.failure is not None
+    assert endless.failure.kind == "too_long"
+    assert "heed max_tokens" in endless.failure.message
+    assert 200 < len(endless.events.tokens) < 2000
+
+
 @pytest.mark.parametrize("api", ["completions", "generate"])
 def test_the_other_apis_fail_alike(url: str, api: Api) -> None:
     kinds = {
@@ -219,5 +229,5 @@ def test_what_cannot_be_kept_is_not_measured_on(url: str, load: Load) -> None:
 def test_every_kind_is_tested() -> None:
     elsewhere = Path(__file__).parents[1] / "cli" / "test_losses.py"
     tested = {fault.partition(":")[0] for fault, *_ in FAILING} | set(RIGHT)
-    assert set(KINDS) - tested == {"die"}
+    assert set(KINDS) - tested == {"die", "endless"}
     assert "die:" in elsewhere.read_text()

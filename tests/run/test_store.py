@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bench_client.records import Failure
 from bench_client.run.store import RunFolder, StoreError, load_run
 from tests.factories import header, record
 
@@ -50,6 +51,29 @@ def test_a_line_broken_in_the_middle_is_an_error(tmp_path: Path) -> None:
     (folder.path / "requests.jsonl").write_bytes(b"{broken\n" + line + b"\n")
     with pytest.raises(StoreError, match=r"requests\.jsonl"):
         load_run(folder.path)
+
+
+def test_damaged_telemetry_costs_its_lines_only(tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path, "s", "a") as folder:
+        folder.write_header(header(note="as it was"))
+        folder.append(record())
+    rows = b'{"at_unix_ns":1,"x":2}\n{"at_uni\n\0\0\n5\n\xff\n{"at_unix_ns":3}\n{"at_unix'
+    (folder.path / "telemetry.jsonl").write_bytes(rows)
+    run = load_run(folder.path)
+    assert run.telemetry == ({"at_unix_ns": 1, "x": 2}, {"at_unix_ns": 3})
+    said = "left out of telemetry.jsonl: 4 damaged lines"
+    assert run.header.note == f"as it was; {said}"
+    assert run.records == (record(),)
+
+
+def test_no_message_quotes_a_secret(tmp_path: Path) -> None:
+    told = Failure("http_401", "no such key: sesame")
+    with RunFolder.create(tmp_path, "s", "a", ("sesame",)) as folder:
+        folder.write_header(header(note="warm-up failed: sesame"))
+        folder.append(record(outcome="failed", failure=told))
+    run = load_run(folder.path)
+    assert run.records[0].failure == Failure("http_401", "no such key: ***")
+    assert run.header.note == "warm-up failed: ***"
 
 
 def test_what_is_no_results_folder_is_said(tmp_path: Path) -> None:

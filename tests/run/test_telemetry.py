@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,23 @@ def test_a_sample_of_two_gpus(tmp_path: Path, nvml: pytest.MonkeyPatch) -> None:
     assert first["other_processes"] == [f"{psutil.Process(1).name()} 1"]
 
 
+def test_a_launched_server_is_no_part_of_the_client(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    busy = "bytearray(300 * 2**20)\nwhile True: pass"
+    with (
+        subprocess.Popen([sys.executable, "-c", f"held = {busy}"]) as server,
+        sampling(path, {"client": os.getpid(), "server": server.pid}),
+    ):
+        time.sleep(3.5)
+        server.kill()
+    seen = rows(path)[-1]
+    assert seen["server"]["memory_gib"] > 0.29
+    assert seen["server"]["cpu_percent"] > 25  # of a core that others may want too
+    assert seen["client"]["cpu_percent"] < seen["server"]["cpu_percent"]
+    ours = psutil.Process().memory_info().rss / 2**30
+    assert seen["client"]["memory_gib"] < ours + 0.25
+
+
 def test_what_a_gpu_does_not_have_is_left_out(tmp_path: Path, nvml: pytest.MonkeyPatch) -> None:
     nvml.setenv(
         "NVML_DOUBLE_LACKS",
@@ -82,10 +101,27 @@ def test_the_gpus_here_say_nothing_of_a_server_elsewhere(
     tmp_path: Path, nvml: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "t.jsonl"
-    with sampling(path, {"client": os.getpid()}, gpus=False) as mark:
+    with sampling(path, {"client": os.getpid()}, here=False) as mark:
         mark("begin")
     (row,) = rows(path)
     assert row.keys() == {"at_unix_ns", "mark"}
+
+
+def test_load_beside_a_server_elsewhere_is_all_foreign(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as burner:
+        with sampling(path, {"client": os.getpid()}, here=False):
+            time.sleep(1.8)
+        with sampling(tmp_path / "unknown.jsonl", {"client": os.getpid()}):
+            time.sleep(1.8)
+        burner.kill()
+    assert "gpu" not in rows(path)[0]
+    # The burner is a child of ours; it is told apart from strangers, who may be there too.
+    machine, client = rows(path)[0]["machine"], rows(path)[0]["client"]
+    expected = machine["cpu_percent"] - client["cpu_percent"] / (psutil.cpu_count() or 1)
+    assert machine["other_cpu_percent"] == pytest.approx(max(expected, 0), abs=0.1)
+    # A server that is here and not known may be what keeps it busy.
+    assert "other_cpu_percent" not in rows(tmp_path / "unknown.jsonl")[0]["machine"]
 
 
 def test_a_run_goes_on_without_its_sampler(tmp_path: Path) -> None:

@@ -69,6 +69,61 @@ def test_other_framings(message: bytes) -> None:
     assert body(exchange) == b"".join(EVENTS)
 
 
+SHORT = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\nContent-Type: text/plain\r\n\r\n"
+
+
+@pytest.mark.parametrize("interim", [CONTINUE, HINTS, CONTINUE + HINTS + HINTS])
+def test_interim_responses_are_skipped_however_they_are_cut(interim: bytes) -> None:
+    message = interim + WHOLE
+    for cut in range(1, len(message)):
+        exchange = fed([message[:cut], message[cut:]])
+        assert exchange.done
+        assert exchange.response.fault is None
+        assert exchange.response.status == 200
+        assert exchange.response.headers == fed([WHOLE]).response.headers
+        assert body(exchange) == b"".join(EVENTS)
+        assert exchange.keep_alive
+
+
+def test_an_interim_response_alone_is_no_answer() -> None:
+    exchange = fed([CONTINUE])
+    assert not exchange.done
+    exchange.lost(7, None)
+    assert exchange.response.fault is not None
+    assert exchange.response.fault.kind == "truncated"
+    assert exchange.response.status is None
+
+
+@pytest.mark.parametrize("headers", [b"", b"Upgrade: x\r\nConnection: upgrade\r\n"])
+def test_another_protocol_is_an_end(headers: bytes) -> None:
+    exchange = fed([b"HTTP/1.1 101 Switching Protocols\r\n" + headers + b"\r\nwhatever"])
+    assert exchange.done
+    assert exchange.response.status == 101
+    assert body(exchange) == b""
+    assert not exchange.keep_alive
+
+
+@pytest.mark.parametrize("surplus", [SHORT, HEAD, HEAD + chunked([b"x"]), CONTINUE, b"H", b"junk"])
+def test_what_follows_an_answer_is_not_of_it_nor_of_the_next(surplus: bytes) -> None:
+    exchange = fed([SHORT + surplus])
+    assert exchange.done
+    assert exchange.response.fault is None
+    assert exchange.response.status == 200
+    assert "content-type" not in exchange.response.headers
+    assert body(exchange) == b"ab"
+    assert not exchange.keep_alive
+
+
+@pytest.mark.parametrize("value", [b"Chunked", b"CHUNKED", b"gzip, Chunked"])
+def test_a_chunked_body_cut_short_is_truncated_however_it_is_spelt(value: bytes) -> None:
+    exchange = fed([b"HTTP/1.1 200 OK\r\nTRANSFER-encoding: " + value + b"\r\n\r\n2\r\nab\r\n"])
+    exchange.lost(7, None)
+    assert exchange.response.fault is not None
+    assert exchange.response.fault.kind == "truncated"
+
+
 def test_a_trailer_is_no_header() -> None:
     exchange = fed([HEAD + chunked([b"x"], trailer=b"Content-Type: text/plain\r\n")])
     assert exchange.response.headers["content-type"] == "text/event-stream"

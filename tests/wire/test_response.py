@@ -230,6 +230,17 @@ def test_a_200_that_is_no_stream(content_type: str, text: bytes, failure: Failur
     assert read_response(plain(200, content_type, text), "chat").failure == failure
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_names_where_to(status: int) -> None:
+    raw = plain(status, "text/html", b"<h1>Moved</h1>")
+    raw.headers["location"] = "https://other/\x1bv1/"
+    failure = read_response(raw, "chat").failure
+    told = "the server redirects to https://other/ v1/: give the root there as --url"
+    assert failure == Failure(f"http_{status}", told)
+    del raw.headers["location"]
+    assert read_response(raw, "chat").failure == Failure(f"http_{status}", "Moved")
+
+
 def test_an_answer_that_was_not_streamed_is_no_stream() -> None:
     text = b'{"object": "chat.completion", "choices": [{"message": {"content": "hi"}}]}'
     failure = read_response(plain(200, "application/json", text), "chat").failure

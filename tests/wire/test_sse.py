@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_client.wire.sse import SseError, SseParser, whole_events
+from bench_client.wire.sse import Progress, SseError, SseParser, whole_events
 
 from .captured import GENERATE, NAMES, SGLANG_TREE, VLLM_METRICS, body, timed_events
 
@@ -215,3 +215,56 @@ def test_one_event_in_many_feeds_takes_linear_time() -> None:
 
     # four times the bytes: 4 if linear; searching all of the buffer anew makes it 12 and more
     assert cpu_seconds(single_bytes(120_000)) < 9 * cpu_seconds(single_bytes(30_000))
+
+
+def progress(*pieces: bytes) -> list[bool]:
+    watched = Progress()
+    return [watched.made_by(piece) for piece in pieces]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        (b"data: x", True),
+        (b"data:x", True),
+        (b"data: [DONE]", True),
+        (b": ping", False),
+        (b": data keepalive", False),
+        (b":data: keepalive", False),
+        (b"data: ", False),
+        (b"data:", False),
+        (b"data", False),
+        (b"event: data: x", False),
+        (b"datax: y", False),
+    ],
+)
+def test_only_data_is_progress_however_it_is_cut(line: bytes, made: bool, end: bytes) -> None:
+    event = line + end + end
+    for cut in range(len(event) + 1):
+        assert any(progress(event[:cut], event[cut:])) == made
+    assert any(progress(*(event[i : i + 1] for i in range(len(event))))) == made
+    assert progress(event, event, event)[1:] == [made, made]
+
+
+def test_the_rest_of_an_event_is_no_further_progress() -> None:
+    assert progress(b"data: x", b"data: y", b"\n", b"\ndata: z") == [True, False, False, True]
+
+
+def test_events_are_counted_once_each() -> None:
+    stream = b": ping\n\n" + b"data: data: x\n\n" * 5 + b"data: [DONE]\r\n\r\n"
+    for size in (1, 3, 7, len(stream)):
+        watched = Progress()
+        for begin in range(0, len(stream), size):
+            watched.made_by(stream[begin : begin + size])
+        assert watched.events == 6
+
+
+@given(st.lists(st.sampled_from([b"data", b":", b" ", b"x", b"\n", b"\r", b"\r\n"])), st.data())
+def test_progress_agrees_with_the_parser(parts: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    # Every line is ended, so that the parser too sees what has begun.
+    events = parse(*pieces, b"\n\n")
+    assert any(progress(*pieces)) == any(event.strip(b"\n") for event in events)

@@ -164,9 +164,11 @@ def test_https_to_a_server_without_it(engine: Running, tmp_path: Path) -> None:
     assert "does the server speak https" in one_line(done)
 
 
-@pytest.mark.parametrize(("name", "said"), [("none.pem", "No such file"), ("p.jsonl", "PEM")])
+@pytest.mark.parametrize(("name", "said"), [("none.pem", "does not exist"), ("p.jsonl", "PEM")])
 def test_a_ca_file_that_is_none(tmp_path: Path, name: str, said: str) -> None:
     done = run_against("https://localhost:1", tmp_path, "--ca", tmp_path / name)
     assert done.returncode == 2
-    assert said in one_line(done)
-    assert f"--ca {tmp_path / name}" in one_line(done)
+    last = done.stderr.strip().split("\n")[-1]
+    assert said in last
+    assert "--ca" in last
+    assert str(tmp_path / name) in last

@@ -1,6 +1,8 @@
 """The wire and what applications use see the same answers and the same failures."""
 
 import asyncio
+import dataclasses
+import socket
 import statistics
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -14,10 +16,13 @@ import uvloop
 
 from bench_client.records import Api
 from bench_client.run.transports import Kind, make_transport
+from bench_client.wire.raw import RawResponse
 from bench_client.wire.response import read_response
+from bench_client.wire.stream import StreamResult
 from bench_client.wire.transport import Limits
 from tests.cli.helpers import bench_client, folder, load, prompts, records
 from tests.conftest import free_port
+from tests.run.scripted import scripted
 from tests.sim.running import Running, sim
 from tests.wire.exchanging import KINDS, Answer, ask, exchange, spec
 
@@ -167,6 +172,22 @@ async def saying(pieces: list[bytes], pause_s: float) -> AsyncIterator[str]:
         await asyncio.sleep(0.2)  # it sees that the client is gone
 
 
+def told(kind: Kind, pieces: list[bytes], stall_s: float = STALL_S) -> StreamResult:
+    """What a transport makes of a server that says these pieces."""
+
+    async def run() -> RawResponse:
+        async with saying(pieces, 0.03) as url:
+            transport = make_transport(spec(url, kind, stall_s=stall_s))
+            if kind == "wire":  # the others would ask for the models
+                await transport.open(1)
+            try:
+                return await transport.exchange(ask())
+            finally:
+                await transport.close()
+
+    return read_response(uvloop.run(run()), "chat")
+
+
 def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
@@ -179,24 +200,100 @@ def chunk(data: bytes) -> bytes:
         ([STREAM, b"zz\r\n"], "bad_http"),
         ([STREAM, chunk(EVENT), chunk(b"data: {nonsense\n\n"), b"0\r\n\r\n"], "bad_event"),
         ([STREAM, chunk(EVENT), *[chunk(b": ping\n\n")] * 30], "stall"),
+        ([STREAM, chunk(EVENT), *[chunk(b": data keepalive\n\n")] * 30], "stall"),
     ],
-    ids=["not http", "bad chunk", "bad event", "only comments"],
+    ids=["not http", "bad chunk", "bad event", "only comments", "data in comments"],
 )
 def test_a_broken_server(kind: Kind, pieces: list[bytes], failure: str) -> None:
-    async def run() -> Any:
-        async with saying(pieces, 0.03) as url:
-            stall_s = STALL_S if failure == "stall" else 10.0
-            transport = make_transport(spec(url, kind, stall_s=stall_s))
-            if kind == "wire":  # the others would ask for the models
-                await transport.open(1)
-            try:
-                return await transport.exchange(ask())
-            finally:
-                await transport.close()
-
-    answer = read_response(uvloop.run(run()), "chat")
+    answer = told(kind, pieces, stall_s=STALL_S if failure == "stall" else 10.0)
     assert answer.failure is not None
     assert answer.failure.kind == failure, answer.failure.message
+
+
+@pytest.mark.parametrize("kind", ["wire", "httpx"])  # the SDK takes it for an event
+@pytest.mark.parametrize(
+    "beat", [[b"data: \n\n"], [b"da", b"ta: ", b"\n", b"\n"], [b"data:\r\n\r\n"]]
+)
+def test_events_of_empty_data_do_not_keep_an_answer_going(kind: Kind, beat: list[bytes]) -> None:
+    answer = told(kind, [STREAM, chunk(EVENT), *map(chunk, beat * 30)])
+    assert answer.failure is not None
+    assert answer.failure.kind == "stall"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("content_type", "body", "said"),
+    [
+        (b"application/json", b'{"choices": [], "id": "77"}', "77"),
+        (b"text/html", b"<h1>Log in</h1>", "Log in"),
+    ],
+)
+def test_what_came_in_place_of_a_stream_is_quoted(
+    kind: Kind, content_type: bytes, body: bytes, said: str
+) -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n"
+    answer = told(kind, [head % (content_type, len(body)) + body])
+    assert answer.failure is not None
+    assert answer.failure.kind == "not_a_stream"
+    assert said in answer.failure.message
+    assert "DONE" not in answer.failure.message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_that_does_not_end_is_cut_off(url: str, kind: Kind) -> None:
+    asked = dataclasses.replace(ask(sim_fault="endless"), max_events=60)
+    began = time.monotonic()
+    answer = exchange(spec(url, kind, stall_s=1.0), asked)
+    assert answer.kind == "too_long"
+    assert "60 events" in answer.message
+    assert time.monotonic() - began < 5
+    within = exchange(spec(url, kind), dataclasses.replace(ask(), max_events=60))
+    assert within.kind is None
+
+
+def test_a_run_bounds_every_answer(tmp_path: Path) -> None:
+    with sim(tmp_path, "--fixed", "1:0.5") as running:
+        done = bench_client(
+            *("--url", f"http://127.0.0.1:{running.port}", "--max-tokens", 4),
+            *("--extra-body", '{"sim_fault": "endless"}', "--no-calibrate", "--warmup", 0),
+            *("--scenario", prompts(tmp_path / "p.jsonl", 1), "--results", tmp_path / "r"),
+        )
+    (kept,) = records(folder(tmp_path / "r"))
+    assert kept["failure"]["kind"] == "too_long"
+    assert "1040 events" in kept["failure"]["message"]
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("Host: elsewhere", "Host cannot be set"),
+        ("content-length: 5", "content-length cannot be set"),
+        ("Transfer-Encoding: chunked", "Transfer-Encoding cannot be set"),
+        ("Content-Type: text/plain", "Content-Type cannot be set"),
+        ("Bad Name: x", "'Name: value'"),
+        ("X-Name: grün", "ASCII"),
+    ],
+)
+def test_headers_that_no_request_can_have(tmp_path: Path, url: str, header: str, said: str) -> None:
+    done = bench_client("--url", url, "--header", header, "--results", tmp_path / "r")
+    assert done.returncode == 2
+    last = done.stderr.strip().split("\n")[-1]
+    assert "--header" in last
+    assert said in last
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_redirect_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    def redirect(sock: socket.socket, number: int) -> None:
+        sock.recv(65536)
+        sock.sendall(b"HTTP/1.1 307 T\r\nlocation: http://x/v1/models\r\ncontent-length: 0\r\n\r\n")
+        sock.close()
+
+    with scripted(redirect) as server:
+        done = bench_client("--url", server.url, "--results", tmp_path / "r")
+    assert done.returncode == 1
+    assert "redirects to http://x/v1/models: give the root there as --url" in done.stderr
 
 
 def test_httpx_is_stamped_below_httpx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,9 +344,10 @@ def test_the_sdk_has_no_generate(tmp_path: Path, url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ipv6_literal(tmp_path: Path, kind: Kind) -> None:
+@pytest.mark.parametrize("zone", ["", "%251"])  # the zone by its number, as ::1 has no name for it
+def test_ipv6_literal(tmp_path: Path, kind: Kind, zone: str) -> None:
     with sim(tmp_path, "--fixed", "5:2", "--host", "::1") as running:
-        answer = exchange(spec(f"http://[::1]:{running.port}", kind), ask())
-    assert answer.kind is None
+        answer = exchange(spec(f"http://[::1{zone}]:{running.port}", kind), ask())
+    assert answer.kind is None, answer.message
     assert answer.result.output_tokens == 12
     assert answer.raw.stamps == ("kernel" if kind == "wire" else "user")

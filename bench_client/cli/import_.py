@@ -17,28 +17,31 @@ def import_command(files: tuple[Path, ...], results: Path, as_json: bool, quiet:
     """Make runs of FILES: result blocks and JSON of sglang.bench_serving, vllm bench serve, AIPerf
     and GuideLLM; logs of SGLang and vLLM servers; EAGLE's lines; notes that mix them with prose.
     """
-    from bench_client.cli.show import print_import
-    from bench_client.imports.files import import_file
+    from bench_client.cli.show import print_import, print_imports_json
     from bench_client.run.fold import save_run
 
+    read = [_runs(path) for path in files]  # all of them, before anything is written
     found: list[Any] = []
-    for path in files:
-        try:
-            runs = import_file(path.name, _text(path))
-        except ValueError as error:
-            raise click.ClickException(str(error)) from error
+    for runs in read:
         found.append([save_run(run, results) for run in runs])
-    for group in found:
+        if as_json:
+            continue
         if not quiet:
-            print_import(group, as_json=as_json)
-        if not as_json:
-            for run, _ in group:
-                click.echo(f"results: {run.path}")
+            print_import(found[-1])
+        for run, _ in found[-1]:
+            click.echo(f"results: {run.path}")
+    if as_json and not quiet:
+        print_imports_json(found)
     return 0
 
 
-def _text(path: Path) -> str:
+def _runs(path: Path) -> Any:
+    from bench_client.imports.files import import_file
+    from bench_client.imports.plain_text import decoded
+
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return import_file(path.name, decoded(path.read_bytes()))
     except OSError as error:
         raise click.ClickException(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error

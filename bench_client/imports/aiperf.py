@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench_client.imports.as_run import Request, Source, Told
-from bench_client.imports.bench import bench_run, finite, load_of, number
+from bench_client.imports.bench import bench_run, load_of
+from bench_client.imports.values import finite, number, whole
 from bench_client.records import Accept, Run, TokenCountSource
 
 TOOL = "aiperf"
@@ -111,8 +112,8 @@ def _request(entry: Mapping[str, Any], zero: int) -> Request:
         first=None if ttft is None else start + ttft / 1e3,
         end=None if latency is None else start + latency / 1e3,
         done=(metadata["request_end_ns"] - zero) / 1e9 if metadata.get("request_end_ns") else None,
-        input_tokens=values.get("input_sequence_length"),
-        output_tokens=output,
+        input_tokens=whole(values.get("input_sequence_length")),
+        output_tokens=whole(output),
         count_source=None if output is None else source,
         gaps=None if gaps is None else [gap / 1e3 for gap in gaps],
         accept=_accept(values),
@@ -128,12 +129,12 @@ def _error(entry: Mapping[str, Any]) -> str:
 
 
 def _accept(values: Mapping[str, Any]) -> Accept | None:
-    steps = values.get("spec_decode_steps")
+    steps = whole(values.get("spec_decode_steps"))
     if steps is None:
         return None
     return Accept(
         source="aiperf",
         verify_steps=steps,
-        accepted_tokens=values.get("spec_decode_accepted_draft_tokens"),
-        draft_tokens=values.get("spec_decode_draft_tokens"),
+        accepted_tokens=whole(values.get("spec_decode_accepted_draft_tokens")),
+        draft_tokens=whole(values.get("spec_decode_draft_tokens")),
     )

@@ -124,7 +124,7 @@ def record(index: int, request: Request) -> RequestRecord:
         finish_reason=None,
         input_tokens=request.input_tokens,
         output_tokens=request.output_tokens,
-        token_count_source=request.count_source,
+        token_count_source=None if request.output_tokens is None else request.count_source,
         stamps="user",
         events=_events(request),
         reads=0,

@@ -5,6 +5,8 @@ Lines are found anywhere in a text, several on one line of it too, as notes past
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
+from math import isfinite
 
 from msgspec import Struct
 
@@ -25,7 +27,9 @@ _ENGINE_NUMBER = re.compile(r"Engine (\d+): $")
 _SPEC = re.compile(
     r"(SpecDecoding|Speculative) metrics: ((?:(?!(?:SpecDecoding|Speculative) metrics: )[^\n])*)"
 )
-_POSITIONS = re.compile(r"Per-position acceptance rate: *((?:[\d.]+|nan)(?:, *(?:[\d.]+|nan))*)")
+_POSITIONS = re.compile(
+    r"Per-position acceptance rate: *((?:\d+(?:\.\d+)?|nan)(?:, *(?:\d+(?:\.\d+)?|nan))*)"
+)
 
 
 class DecodeLine(Struct, frozen=True, kw_only=True):
@@ -114,9 +118,9 @@ def _fields(body: str) -> dict[str, float]:
         number = _NUMBER.match(value.strip())
         if colon and number:
             text = number.group()
-            found.setdefault(
-                name.strip(" ."), float(text == "True") if text[0] in "TF" else float(text)
-            )
+            read = float(text == "True") if text[0] in "TF" else float(text)
+            if isfinite(read):  # hundreds of digits are not
+                found.setdefault(name.strip(" ."), read)
     return found
 
 
@@ -136,11 +140,14 @@ def decode_lines(text: str) -> list[DecodeLine]:
     last_end = 0
     for match in _DECODE.finditer(text):
         fields = _fields(match.group(1))
+        throughput = fields.get("gen throughput (token/s)")
+        if throughput is None:
+            continue
         lines.append(
             DecodeLine(
                 span=match.span(),
                 running=int(fields.get("#running-req", 1)),
-                gen_tok_per_s=fields["gen throughput (token/s)"],
+                gen_tok_per_s=throughput,
                 tokens=_whole(fields.get("#token", fields.get("#full token"))),
                 accept_length=fields.get("accept len"),
                 accept_rate=fields.get("accept rate"),
@@ -158,7 +165,10 @@ def engine_lines(text: str) -> list[EngineLine]:
     lines: list[EngineLine] = []
     for match in _ENGINE.finditer(text):
         fields = _fields(match.group())
-        if "Avg generation throughput" not in fields:
+        prompt, generation = (
+            fields.get(f"Avg {what} throughput") for what in ("prompt", "generation")
+        )
+        if prompt is None or generation is None:
             continue
         number = _ENGINE_NUMBER.search(text, max(match.start() - 20, 0), match.start())
         cache = next((v for name, v in fields.items() if name.endswith("KV cache usage")), None)
@@ -166,8 +176,8 @@ def engine_lines(text: str) -> list[EngineLine]:
             EngineLine(
                 span=match.span(),
                 engine=int(number.group(1)) if number else None,
-                prompt_tok_per_s=fields["Avg prompt throughput"],
-                generation_tok_per_s=fields["Avg generation throughput"],
+                prompt_tok_per_s=prompt,
+                generation_tok_per_s=generation,
                 running=_whole(fields.get("Running")),
                 waiting=_whole(fields.get("Waiting", fields.get("Pending"))),
                 kv_cache_pct=cache,
@@ -191,12 +201,18 @@ def spec_lines(text: str) -> list[SpecLine]:
                 accepted=int(fields.get("Accepted", fields.get("Number of accepted tokens", 0))),
                 drafted=int(drafted),
                 mean_accept_length=fields.get("Mean acceptance length"),
-                per_position=tuple(map(float, positions.group(1).split(","))) if positions else (),
+                per_position=_rates(positions.group(1)) if positions else (),
                 draft_length=_whole(fields.get("Number of speculative tokens")),
                 emitted=_whole(fields.get("Number of emitted tokens")),
             )
         )
     return lines
+
+
+def _rates(text: str) -> tuple[float, ...]:
+    """Rates with commas between; nan, printed where nothing was drafted, ends them."""
+    rates = [float(rate) for rate in text.split(",")]
+    return tuple(takewhile(isfinite, rates))
 
 
 def sglang_accept_length(lines: Sequence[DecodeLine]) -> float | None:
@@ -234,7 +250,7 @@ def vllm_accept_length(lines: Sequence[SpecLine]) -> float | None:
         return _cumulative_accept_length(lines)
     steps = [line.verify_steps for line in lines]
     known = [value for value in steps if value is not None]
-    if known and len(known) == len(steps):
+    if len(known) == len(steps) and sum(known) > 0:
         return 1 + sum(line.accepted for line in lines) / sum(known)
     means = [(line.drafted, line.mean_accept_length) for line in lines if line.mean_accept_length]
     drafted = sum(weight for weight, _ in means)

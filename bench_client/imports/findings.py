@@ -33,9 +33,14 @@ def in_flight(figures: Figures) -> float | None:
 
 
 def decoding_concurrency(figures: Figures) -> float | None:
-    """Mean requests past their first token: n (mean E2E - mean TTFT) / duration."""
+    """Mean requests past their first token: n (mean E2E - mean TTFT) / duration.
+
+    None too where the means contradict each other: no request ends before its first token.
+    """
     known = _known(figures, "e2e_ms.mean", "ttft_ms.mean")
-    return None if known is None else _per_second(figures, known[0] - known[1])
+    if known is None or known[0] < known[1]:
+        return None
+    return _per_second(figures, known[0] - known[1])
 
 
 def bench_findings(figures: Figures, load: Load, method: str | None) -> tuple[str, ...]:
@@ -81,7 +86,7 @@ def _capped(figures: Figures, load: Load, method: str) -> str | None:
 def _per_token_ms(figures: Figures) -> float | None:
     """Sum of (E2E - TTFT) / sum of (output tokens - 1)."""
     known = _known(figures, "requests.ok", "e2e_ms.mean", "ttft_ms.mean", "output_tokens")
-    if known is None or known[3] <= known[0]:
+    if known is None or known[3] <= known[0] or known[1] < known[2]:
         return None
     count, e2e_ms, ttft_ms, tokens = known
     return count * (e2e_ms - ttft_ms) / (tokens - count)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench_client.imports.as_run import Request, Source, Told, run_of
-from bench_client.imports.bench import finite, load_of, number
+from bench_client.imports.bench import load_of
+from bench_client.imports.values import finite, number, whole, word
 from bench_client.records import Accept, Load, Run
 
 TOOL = "guidellm"
@@ -35,8 +36,8 @@ def report_runs(entry: Mapping[str, Any], source: Source) -> list[Run]:
     metadata = entry["metadata"]
     if metadata.get("version") != 2:
         raise ValueError(
-            f"{source.file}: a GuideLLM report of version {metadata.get('version')}; this reads "
-            "version 2 (GuideLLM 0.8)"
+            f"a GuideLLM report of version {metadata.get('version')}; this reads version 2 "
+            "(GuideLLM 0.8)"
         )
     version = metadata.get("guidellm_version")
     return [_run(benchmark, version, source) for benchmark in entry["benchmarks"]]
@@ -112,31 +113,32 @@ def _request(row: Mapping[str, Any], zero: float, *, failed: bool) -> Request:
     def since(name: str) -> float | None:
         return None if times.get(name) is None else float(times[name]) - zero
 
-    usage = row["output_metrics"].get("total_tokens")
+    usage = whole(row["output_metrics"].get("total_tokens"))
     return Request(
         start=start - zero,
         arrival=since("targeted_start"),
         first=since("first_token_iteration"),
         end=since("last_token_iteration"),
         done=since("request_end") or since("resolve_end"),
-        input_tokens=row["input_metrics"].get("total_tokens"),
+        input_tokens=whole(row["input_metrics"].get("total_tokens")),
         output_tokens=usage,
         count_source=None if usage is None else "final_usage",
         accept=_accept(row.get("response_metrics")),
         error=(info.get("error") or "failed, no reason kept") if failed else "",
-        text=row.get("output"),
+        text=word(row.get("output")),
     )
 
 
 def _accept(metrics: Mapping[str, Any] | None) -> Accept | None:
     """What vLLM sends beside the usage with --per-request-spec-decode-metrics."""
     given = (metrics or {}).get("speculative_decoding")
-    if not given or given.get("num_spec_steps") is None:
+    steps = whole(given.get("num_spec_steps")) if given else None
+    if not given or steps is None:
         return None
     return Accept(
         source="vllm",
-        verify_steps=given["num_spec_steps"],
-        accepted_tokens=given.get("num_accepted_draft_tokens"),
-        draft_tokens=given.get("num_draft_tokens"),
-        histogram=tuple(given.get("acceptance_histogram") or ()),
+        verify_steps=steps,
+        accepted_tokens=whole(given.get("num_accepted_draft_tokens")),
+        draft_tokens=whole(given.get("num_draft_tokens")),
+        histogram=tuple(whole(n) or 0 for n in given.get("acceptance_histogram") or ()),
     )

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from bench_client.imports.values import number
+
 # Settings are labels too, without a figure.
 LABELS = {
     "backend": "",
@@ -110,7 +112,7 @@ def json_figures(entry: Mapping[str, Any]) -> dict[str, float | None]:
     for key, value in entry.items():
         name = JSON_KEYS.get(key) or statistic_key(key)
         if name:
-            found[name] = float(value) if isinstance(value, int | float) else None
+            found[name] = number(value)
     return found
 
 

@@ -4,7 +4,9 @@ A benchmark block is a run of its own. Log lines and request lines of one kind a
 the next heading that names a system. A run is labelled by the nearest heading above it.
 """
 
-from collections.abc import Callable, Sequence
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, Protocol
 
@@ -20,14 +22,11 @@ from bench_client.imports.engine_logs import (
     engine_lines,
     spec_lines,
 )
+from bench_client.imports.plain_text import line_of, plain
 from bench_client.imports.printed import find_blocks
+from bench_client.imports.results import ENGINES, READS, result_runs, tool_of
 from bench_client.imports.systems import any_heading, method_of, server_name, system_heading
 from bench_client.records import Run
-
-READS = (
-    "sglang.bench_serving and vllm bench serve results, SGLang and vLLM server logs, "
-    "vLLM's offline progress bar, EAGLE's timing lines, AIPerf and GuideLLM JSON"
-)
 
 
 class Spanned(Protocol):
@@ -53,6 +52,10 @@ def _vllm_run(values: Sequence[Any], source: Source) -> Run:
     return server_log.vllm_run(engine, spec, source)
 
 
+# Where JSON may begin: on a line of its own, a list's mark or a backtick before it.
+_OBJECT = re.compile(r"^[^\S\n]*(?:[-*•`]+[^\S\n]*)?(?=\{)", re.MULTILINE)
+RESULT = " result"
+
 # Kind -> (engine, the pieces of one group -> a run).
 KINDS: dict[str, tuple[str, Callable[[Sequence[Any], Source], Run]]] = {
     "sglang block": ("sglang", lambda values, source: sglang_bench.block_run(values[0], source)),
@@ -66,8 +69,23 @@ KINDS: dict[str, tuple[str, Callable[[Sequence[Any], Source], Run]]] = {
 }
 
 
+def _results(text: str) -> Iterator[Piece]:
+    """JSON of a known tool that begins a line; what else is in braces is none of ours."""
+    decoder, end = json.JSONDecoder(), 0
+    for match in _OBJECT.finditer(text):
+        if match.end() < end:
+            continue
+        try:
+            entry, end = decoder.raw_decode(text, match.end())
+        except (ValueError, RecursionError):
+            continue
+        if tool := tool_of(entry):
+            yield Piece(match.end(), end, f"{ENGINES.get(tool, tool)}{RESULT}", entry)
+
+
 def _pieces(text: str) -> list[Piece]:
-    """Everything that is known in a text, in order."""
+    """Everything that is known in a text, in order; what stands inside a result is its own."""
+    results = list(_results(text))
     found = [
         *(_piece("sglang block" if b.is_sglang else "vllm block", b) for b in find_blocks(text)),
         *(_piece(_log_kind(line), line) for line in decode_lines(text)),
@@ -79,7 +97,8 @@ def _pieces(text: str) -> list[Piece]:
         ),
         *(_piece("eagle timing", timing) for timing in offline.timings(text)),
     ]
-    return sorted(found, key=lambda piece: piece.start)
+    found = [piece for piece in found if not any(r.start <= piece.start < r.end for r in results)]
+    return sorted([*results, *found], key=lambda piece: piece.start)
 
 
 def _log_kind(line: DecodeLine) -> str:
@@ -98,7 +117,7 @@ def _groups(text: str) -> list[list[Piece]]:
         joins = (
             last is not None
             and last.kind == piece.kind
-            and not piece.kind.endswith(("block", "batch"))
+            and not piece.kind.endswith(("block", "batch", RESULT))
             and not system_heading(text[last.end : piece.start])
         )
         if joins:
@@ -112,26 +131,37 @@ def _source(label: str | None, kind: str, name: str, text: str) -> Source:
     if label is None:
         return Source(file=name)
     method = method_of(label, text)
-    engine = KINDS[kind][0]
+    engine = KINDS[kind][0] if kind in KINDS else kind.removesuffix(RESULT)
     return Source(file=name, label=label, server=server_name(label, engine, method), method=method)
 
 
+def _runs(text: str, group: Sequence[Piece], source: Source) -> Sequence[Run]:
+    first = group[0]
+    where = f"{source.file}: line {line_of(text, first.start)}"
+    if first.kind.endswith(RESULT):
+        return result_runs(first.value, source, where)
+    return [KINDS[first.kind][1]([piece.value for piece in group], source)]
+
+
 def import_text(text: str, name: str) -> list[Run]:
-    """Every run that a text holds. ValueError if it holds none."""
+    """Every run that a text holds. ValueError if it holds none, or one that cannot be read."""
+    text = plain(text)
     runs: list[Run] = []
     used: dict[str, count[int]] = {}
     heading: str | None = None
     end = 0
-    for group in _groups(text):
+    try:
+        groups = _groups(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    for group in groups:
         heading = any_heading(text[end : group[0].start]) or heading
         end = group[-1].end
         label = heading
         if heading is not None:
             nth = next(used.setdefault(heading, count(1)))
             label = heading if nth == 1 else f"{heading} ({nth})"
-        kind = group[0].kind
-        source = _source(label, kind, name, text)
-        runs.append(KINDS[kind][1]([piece.value for piece in group], source))
+        runs += _runs(text, group, _source(label, group[0].kind, name, text))
     if not runs:
         raise ValueError(f"{name}: nothing to import was found in it; this reads {READS}")
     return with_findings(runs)

@@ -11,6 +11,7 @@ from math import ceil, floor
 from msgspec import Struct
 
 from bench_client.imports.as_run import Request, Source, Told, run_of
+from bench_client.imports.plain_text import line_of
 from bench_client.records import Load, Run
 
 VLLM_TOOL = "vLLM offline progress bar"
@@ -22,8 +23,8 @@ _BAR = re.compile(
     r" est\. speed input: (?P<input>\d+\.\d+) toks/s, output: (?P<output>\d+\.\d+) toks/s\]"
 )
 _EAGLE = re.compile(
-    r"Generation time: *(?P<seconds>[\d.]+) ?s for (?P<tokens>\d+) tokens,"
-    r" speed: *(?P<speed>[\d.]+) tokens/s"
+    r"Generation time: *(?P<seconds>[\d.][\w.+-]*?) ?s for (?P<tokens>\d+) tokens,"
+    r" speed: *(?P<speed>\S+) tokens/s"
 )
 _HALF = 0.005 + 1e-9  # a number printed with two decimals is at most this far off
 
@@ -90,11 +91,19 @@ def bars(text: str) -> list[Bar]:
 
 
 def timings(text: str) -> list[Timing]:
-    """Every EAGLE timing line of a text."""
+    """Every EAGLE timing line of a text. ValueError, with the line, where a time is no number."""
     return [
-        Timing(span=match.span(), seconds=float(match["seconds"]), tokens=int(match["tokens"]))
+        Timing(span=match.span(), seconds=_seconds(match), tokens=int(match["tokens"]))
         for match in _EAGLE.finditer(text)
     ]
+
+
+def _seconds(match: re.Match[str]) -> float:
+    try:
+        return float(match["seconds"])
+    except ValueError:
+        line = line_of(match.string, match.start())
+        raise ValueError(f"line {line}: {match['seconds']!r} s is no time") from None
 
 
 def _counts(elapsed: Interval, rate: float) -> Iterator[tuple[int, Interval]]:
@@ -173,12 +182,18 @@ def batch_run(bar: Bar, source: Source) -> Run:
 
 def timings_run(found: Sequence[Timing], source: Source) -> Run:
     """EAGLE's timing lines of one system as a run, one request each."""
+    rates = tuple(line.tokens / line.seconds for line in found if line.seconds > 0)
     told = Told(
         tool=EAGLE_TOOL,
         engine="transformers",
         load=ONE_AT_A_TIME,
         definitions=EAGLE_DEFINITIONS,
-        samples={"tps_e2e": tuple(line.tokens / line.seconds for line in found)},
+        samples={"tps_e2e": rates} if rates else {},
     )
     requests = _in_a_row([(None, line.tokens, line.seconds) for line in found])
-    return run_of(told, source, {}, requests, findings=(IN_A_ROW,))
+    none = len(found) - len(rates)
+    timeless = (
+        f"{none} of {len(found)} lines took 0 s, which gives no speed: they are left out of it."
+    )
+    findings = (IN_A_ROW, timeless) if none else (IN_A_ROW,)
+    return run_of(told, source, {}, requests, findings=findings)

@@ -29,7 +29,7 @@ VLLM_DEFINITIONS = {
 
 def decode_run(lines: Sequence[DecodeLine], source: Source) -> Run:
     """SGLang `Decode batch` lines of one server."""
-    steady = [line for line in lines if not line.after_prefill]
+    steady = [line for line in lines if not line.after_prefill and line.gen_tok_per_s > 0]
     lengths = tuple(line.accept_length for line in lines if line.accept_length is not None)
     samples = {
         "tps_decode": tuple(line.tps_decode for line in steady),
@@ -38,6 +38,7 @@ def decode_run(lines: Sequence[DecodeLine], source: Source) -> Run:
     }
     running = [line.running for line in lines]
     figures = {
+        "log_lines": float(len(lines)),
         "concurrency.decoding_mean": sum(running) / len(running),
         "speculation.accept_length": sglang_accept_length(lines),
     }
@@ -63,6 +64,12 @@ def _decode_findings(lines: Sequence[DecodeLine]) -> tuple[str, ...]:
             f"{after} of {len(lines)} lines come right after a prefill: their throughput spans it "
             "and the idle time before it, so it is left out."
         )
+    idle = sum(line.gen_tok_per_s == 0 and not line.after_prefill for line in lines)
+    if idle:
+        found.append(
+            f"{idle} of {len(lines)} lines give a throughput of 0.00, which is no decode speed: "
+            "they are left out of it."
+        )
     eager = sum(line.graph is False for line in lines)
     if eager:
         found.append(
@@ -83,6 +90,7 @@ def vllm_run(engine: Sequence[EngineLine], spec: Sequence[SpecLine], source: Sou
     generation = [line.generation_tok_per_s for line in engine]
     means = tuple(x.mean_accept_length for x in spec if x.mean_accept_length is not None)
     figures = {
+        "log_lines": float(len(engine) + len(spec)),
         "log_generation_tok_per_s.max": max(generation, default=None),
         "speculation.accept_length": vllm_accept_length(spec),
     }
@@ -100,9 +108,9 @@ def _counts(spec: Sequence[SpecLine]) -> dict[str, float | None]:
     lines = spec[-1:] if spec and spec[-1].cumulative else spec
     steps = [line.verify_steps for line in lines]
     known = [value for value in steps if value is not None]
-    if not lines or len(known) != len(lines):
-        return {}
     total = sum(known)
+    if len(known) != len(lines) or not total:
+        return {}
     figures: dict[str, float | None] = {
         "speculation.verify_steps": float(round(total)),
         "speculation.draft_tokens": float(sum(line.drafted for line in lines)),

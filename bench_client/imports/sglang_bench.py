@@ -11,9 +11,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from bench_client.imports.as_run import Request, Source, Told
-from bench_client.imports.bench import bench_run, column, load_of, number
+from bench_client.imports.bench import bench_run, load_of
 from bench_client.imports.names import json_figures, per_event
 from bench_client.imports.printed import Block
+from bench_client.imports.values import column, gap_lists, number, numbers, rate_of, whole, word
 from bench_client.records import Api, Load, Run
 
 TOOL = "sglang.bench_serving"
@@ -55,6 +56,12 @@ REPLAYED_STARTS = (
 )
 
 
+TRACE = (
+    "Requests were sent at the times of a trace; for want of a rate the load is given as all at "
+    "once."
+)
+
+
 def _api(backend: str) -> Api:
     if backend in NATIVE:
         return "generate"
@@ -76,9 +83,10 @@ def block_run(block: Block, source: Source) -> Run:
     """A printed block as a run: aggregates only. It tells no failed requests."""
     backend, figures = block.values["backend"], block.figures()
     per_token = _per_token(backend, figures)
+    version = next(version for label, version in PRINTED_BY if label in block.values)
     told = Told(
         tool=TOOL,
-        version=next(version for label, version in PRINTED_BY if label in block.values),
+        version=None if block.cut_after else version,
         engine=backend.partition("-")[0],
         api=_api(backend),
         load=load_of(
@@ -88,7 +96,9 @@ def block_run(block: Block, source: Source) -> Run:
         seconds=figures.get("duration_s"),
         definitions=_definitions(backend, per_token),
     )
-    return bench_run(told, source, figures if per_token else per_event(figures))
+    figures = figures if per_token else per_event(figures)
+    trace = (TRACE,) if block.values.get("traffic request rate") == "trace" else ()
+    return bench_run(told, source, figures, (), (*block.findings(), *trace))
 
 
 def is_json(entry: Mapping[str, Any]) -> bool:
@@ -100,37 +110,38 @@ def json_run(entry: Mapping[str, Any], source: Source) -> Run:
     """One line of the output file as a run; with requests if it was run with --output-details."""
     backend, figures = str(entry.get("backend", "sglang")), json_figures(entry)
     per_token = _per_token(backend, figures)
-    load = load_of(number(entry.get("request_rate")), number(entry.get("max_concurrency")))
+    traced = entry.get("request_rate") == "trace"
+    rate = None if traced else rate_of(entry.get("request_rate"))
+    load = load_of(rate, number(entry.get("max_concurrency")))
     info = entry.get("server_info")
     info = info if isinstance(info, dict) else {}
     requests = _requests(entry, backend, load)
-    starts = REPLAYED_STARTS if load.request_rate is None else NO_STARTS
+    replayed = load.request_rate is None and not traced
+    starts = REPLAYED_STARTS if replayed else NO_STARTS
     told = Told(
         tool=TOOL,
-        version=info.get("version"),
+        version=word(info.get("version")),
         engine=backend.partition("-")[0],
         api=_api(backend),
-        model=info.get("served_model_name") or info.get("model_path"),
+        model=word(info.get("served_model_name")) or word(info.get("model_path")),
         load=load,
         seconds=figures.get("duration_s"),
         definitions=_definitions(backend, per_token),
     )
-    told_starts = (starts,) if requests else ()
+    found = (*((starts,) if requests else ()), *((TRACE,) if traced else ()))
     figures = figures if per_token else per_event(figures)
-    return bench_run(told, source, figures, requests, told_starts)
+    return bench_run(told, source, figures, requests, found)
 
 
 def _requests(entry: Mapping[str, Any], backend: str, load: Load) -> list[Request]:
     """The requests of --output-details. A latency is TTFT + gaps: to the last event with text."""
-    ttfts = entry.get("ttfts")
-    if not isinstance(ttfts, list):
+    if not isinstance(entry.get("ttfts"), list):
         return []
-    count = len(ttfts)
-    gaps = [list(values or ()) for values in column(entry, "itls", count)]
+    count = len(entry["ttfts"])
+    ttfts = numbers(entry, "ttfts", count)
+    gaps = gap_lists(entry, "itls", count)
+    ends = [_latency(*parts) for parts in zip(ttfts, gaps, strict=True)]
     errors = [str(error or "") for error in column(entry, "errors", count)]
-    latencies = [ttft + sum(values) for ttft, values in zip(ttfts, gaps, strict=True)]
-    starts = replayed_starts(latencies, load)
-    native = backend in NATIVE
     inputs = column(entry, "input_lens", count)
     outputs = column(entry, "output_lens", count)
     texts = column(entry, "generated_texts", count)
@@ -138,23 +149,31 @@ def _requests(entry: Mapping[str, Any], backend: str, load: Load) -> list[Reques
         _request(
             Request(
                 start=start,
-                first=start + ttfts[i],
-                end=start + latencies[i],
-                input_tokens=inputs[i],
-                output_tokens=outputs[i],
+                first=_after(start, ttfts[i]),
+                end=_after(start, ends[i]),
+                input_tokens=whole(inputs[i]),
+                output_tokens=whole(outputs[i]),
                 error=errors[i],
-                text=texts[i],
+                text=word(texts[i]),
             ),
             gaps[i],
-            native,
+            backend in NATIVE,
         )
-        for i, start in enumerate(starts)
+        for i, start in enumerate(replayed_starts(ends, load))
     ]
 
 
-def _request(request: Request, gaps: Sequence[float], native: bool) -> Request:
+def _latency(ttft: float | None, gaps: Sequence[float] | None) -> float | None:
+    return None if ttft is None or gaps is None else ttft + sum(gaps)
+
+
+def _after(start: float, seconds: float | None) -> float | None:
+    return None if seconds is None else start + seconds
+
+
+def _request(request: Request, gaps: Sequence[float] | None, native: bool) -> Request:
     """The native backend repeats a chunk's gap once a token: equal neighbours are one event."""
-    if not native:
+    if not native or gaps is None:
         return replace(request, gaps=gaps)
     runs = [(gap, len(list(same))) for gap, same in groupby(gaps)]
     return replace(
@@ -165,16 +184,18 @@ def _request(request: Request, gaps: Sequence[float], native: bool) -> Request:
     )
 
 
-def replayed_starts(latencies: Sequence[float], load: Load) -> list[float]:
+def replayed_starts(latencies: Sequence[float | None], load: Load) -> list[float]:
     """When each request was sent if all were due at 0 and waited, in order, for a free slot.
 
-    That is what the tool does at an infinite rate. At a finite rate the starts are unknown: zeros.
+    That is what the tool does at an infinite rate. At a finite rate the starts are unknown, and so
+    they are if a latency is: zeros.
     """
-    if load.concurrency is None:
+    known = [latency for latency in latencies if latency is not None]
+    if load.concurrency is None or len(known) != len(latencies):
         return [0.0] * len(latencies)
-    free = [0.0] * load.concurrency
+    free = [0.0] * min(load.concurrency, len(known))
     starts: list[float] = []
-    for latency in latencies:
+    for latency in known:
         start = heapq.heappop(free)
         starts.append(start)
         heapq.heappush(free, start + latency)

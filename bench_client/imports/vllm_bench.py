@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench_client.imports.as_run import Request, Source, Told
-from bench_client.imports.bench import bench_run, column, load_of, number
+from bench_client.imports.bench import bench_run, load_of
 from bench_client.imports.names import json_figures, per_event
 from bench_client.imports.printed import Block
+from bench_client.imports.values import column, gap_lists, number, numbers, rate_of, whole, word
 from bench_client.records import Run
 
 TOOL = "vllm bench serve"
@@ -38,7 +39,7 @@ def block_run(block: Block, source: Source) -> Run:
         seconds=figures.get("duration_s"),
         definitions=DEFINITIONS,
     )
-    return bench_run(told, source, figures)
+    return bench_run(told, source, figures, findings=block.findings())
 
 
 def is_json(entry: Mapping[str, Any]) -> bool:
@@ -53,9 +54,9 @@ def json_run(entry: Mapping[str, Any], source: Source) -> Run:
     told = Told(
         tool=TOOL,
         engine="vllm",
-        model=entry.get("model_id"),
+        model=word(entry.get("model_id")),
         api="chat" if "chat" in str(entry.get("endpoint_type", "")) else "completions",
-        load=load_of(_rate(entry.get("request_rate")), number(entry.get("max_concurrency"))),
+        load=load_of(rate_of(entry.get("request_rate")), number(entry.get("max_concurrency"))),
         started_at=str(entry.get("date", "")),
         seconds=figures.get("duration_s"),
         definitions=DEFINITIONS,
@@ -64,61 +65,65 @@ def json_run(entry: Mapping[str, Any], source: Source) -> Run:
     return bench_run(told, source, figures, requests)
 
 
-def _rate(value: object) -> float | None:
-    """The rate is written "inf" when all requests go at once."""
-    return number(float(value)) if isinstance(value, str) else number(value)
-
-
 def _positions(entry: Mapping[str, Any]) -> dict[str, float | None]:
     """Acceptance by position is a fraction in the JSON and a percentage in print."""
-    rates = entry.get("spec_decode_per_position_acceptance_rates") or ()
-    return {f"speculation.per_position_pct.{i}": 100 * rate for i, rate in enumerate(rates)}
+    rates = entry.get("spec_decode_per_position_acceptance_rates")
+    known = [number(rate) for rate in rates] if isinstance(rates, list) else []
+    return {
+        f"speculation.per_position_pct.{i}": None if rate is None else 100 * rate
+        for i, rate in enumerate(known)
+    }
 
 
 def _latencies(entry: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     """Latencies stay in a result without --save-detailed; failed ones cannot be told there."""
     seconds = entry.get("latencies")
-    if not seconds or entry.get("failed"):
+    if not isinstance(seconds, list) or not seconds or entry.get("failed"):
         return {}
-    return {"e2e_ms": tuple(1000 * value for value in seconds)}
+    known = [number(value) for value in seconds]
+    found = tuple(1000 * value for value in known if value is not None)
+    return {"e2e_ms": found} if len(found) == len(known) else {}
 
 
 def _requests(entry: Mapping[str, Any]) -> list[Request]:
     """The requests of --save-detailed, in seconds since the first arrival."""
-    starts = entry.get("start_times")
-    if not isinstance(starts, list):
+    if not isinstance(entry.get("start_times"), list):
         return []
-    count = len(starts)
-    names = ("ttfts", "itls", "latencies", "queue_times", "input_lens", "output_lens", "errors")
-    columns = {name: column(entry, name, count) for name in (*names, "generated_texts")}
+    count = len(entry["start_times"])
+    starts = numbers(entry, "start_times", count)
+    waits = numbers(entry, "queue_times", count)
     arrivals = [
-        start - (queued or 0.0)
-        for start, queued in zip(starts, columns["queue_times"], strict=True)
+        None if start is None else start - (wait or 0.0)
+        for start, wait in zip(starts, waits, strict=True)
     ]
-    zero = min(arrivals, default=0.0)
+    zero = min((arrival for arrival in arrivals if arrival is not None), default=0.0)
+    names = ("ttfts", "latencies", "input_lens", "output_lens")
+    columns: dict[str, list[Any]] = {name: numbers(entry, name, count) for name in names}
+    columns["itls"] = gap_lists(entry, "itls", count)
+    columns |= {name: column(entry, name, count) for name in ("errors", "generated_texts")}
     return [
         _request(
             {name: values[i] for name, values in columns.items()},
-            starts[i] - zero,
-            arrivals[i] - zero,
+            0.0 if start is None else start - zero,
+            0.0 if arrival is None else arrival - zero,
         )
-        for i in range(count)
+        for i, (start, arrival) in enumerate(zip(starts, arrivals, strict=True))
     ]
 
 
 def _request(row: Mapping[str, Any], start: float, arrival: float) -> Request:
-    gaps = row["itls"] or []
-    ttft = row["ttfts"] or 0.0
-    latency = ttft + sum(gaps) if row["latencies"] is None else row["latencies"]
+    gaps, ttft, latency = row["itls"], row["ttfts"], row["latencies"]
+    if latency is None and ttft is not None and gaps is not None:
+        latency = ttft + sum(gaps)
     return Request(
         start=start,
         arrival=arrival,
-        first=start + ttft,
-        end=start + latency,
-        input_tokens=row["input_lens"],
-        output_tokens=row["output_lens"],
+        first=None if ttft is None else start + ttft,
+        end=None if latency is None else start + latency,
+        input_tokens=whole(row["input_lens"]),
+        output_tokens=whole(row["output_lens"]),
         count_source="final_usage",
         gaps=gaps,
         error=str(row["errors"] or ""),
-        text=row["generated_texts"],
+        text=word(row["generated_texts"]),
     )

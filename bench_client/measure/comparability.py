@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+from bench_client.measure.intervals import FEWEST_UNITS
+from bench_client.measure.lossless import lengths_apart
 from bench_client.measure.timeline import ok_records
-from bench_client.records import Load, Run
+from bench_client.records import Load, Plan, Run
 
 
 def refusal(baseline: Run, other: Run) -> str | None:
@@ -29,17 +31,22 @@ def _model(run: Run) -> str | None:
 
 
 def unpaired_reason(baseline: Run, other: Run) -> str | None:
-    """Why prompts cannot be paired; null if each has its like in the other run."""
+    """Why prompts cannot be paired; null if they can, as far as both runs have them."""
     runs = (baseline, other)
     if any(run.header.imported for run in runs):
         return "runs of other tools do not say which prompt is which"
     if any(run.header.plan.chained for run in runs):
         return "the prompts are chained on earlier answers, so each arm had its own"
-    mine, theirs = ({each.prompt_sha256 for each in run.records} for run in runs)
-    common = mine & theirs
-    if mine != theirs:
-        return f"the prompts differ: {len(common)} of {len(mine | theirs)} are in both runs"
+    shared = shared_prompts(baseline, other)
+    if shared and shared[0] < FEWEST_UNITS:
+        return f"the prompts differ: {shared[0]} of {shared[1]} are in both runs"
     return _input_lengths_differ(baseline, other)
+
+
+def shared_prompts(baseline: Run, other: Run) -> tuple[int, int] | None:
+    """How many prompts are in both runs, and in any of them; null if all are in both."""
+    mine, theirs = ({each.prompt_sha256 for each in run.records} for run in (baseline, other))
+    return None if mine == theirs else (len(mine & theirs), len(mine | theirs))
 
 
 def _input_lengths_differ(baseline: Run, other: Run) -> str | None:
@@ -48,7 +55,7 @@ def _input_lengths_differ(baseline: Run, other: Run) -> str | None:
     if not apart:
         return None
     return (
-        f"input lengths differ in {len(apart)} of {len(mine)} prompts "
+        f"input lengths differ in {len(apart)} of {len(mine.keys() & theirs.keys())} prompts "
         f"({apart[0][0]} and {apart[0][1]} tokens): chat template or tokenizer differ"
     )
 
@@ -87,14 +94,32 @@ def _plans(baseline: Run, other: Run) -> Iterator[str]:
     if heat != other_heat:
         yield f"the temperatures differ ({heat:g} and {other_heat:g}), and acceptance with them"
     if mine.sampling.ignore_eos != theirs.sampling.ignore_eos:
-        yield "only one run ignores the end of sequence, so answers differ in length"
+        apart = lengths_apart(baseline, other)
+        effect = f", and answers differ in length by {apart:.0%} on average" if apart else ""
+        yield f"only one run ignores the end of sequence{effect}"
+    yield from _token_limits(mine, theirs)
+
+
+def _token_limits(mine: Plan, theirs: Plan) -> Iterator[str]:
+    limits, others = (
+        {each.prompt_sha256: each.max_tokens for each in plan.requests} for plan in (mine, theirs)
+    )
+    common = [key for key in limits if key in others]
+    apart = [(limits[key], others[key]) for key in common if limits[key] != others[key]]
+    if apart:
+        yield (
+            f"the token limits (--max-tokens) differ in {len(apart)} of {len(common)} prompts "
+            f"({apart[0][0]} and {apart[0][1]}), so answers are cut unlike"
+        )
 
 
 def _load(load: Load) -> str:
     cap = f", at most {load.max_concurrency} in flight" if load.max_concurrency else ""
+    held = f" held to {load.rate_limit}" if load.rate_limit else ""
     if load.kind == "closed":
-        return f"concurrency {load.concurrency}"
-    return f"{load.request_rate} requests/s{cap}"
+        return f"concurrency {load.concurrency}{held}"
+    burst = "" if load.burstiness in (None, 1.0) else f" of burstiness {load.burstiness:g}"
+    return f"{load.request_rate} requests/s{burst}{cap}{held}"
 
 
 def _definitions(baseline: Run, other: Run) -> Iterator[str]:

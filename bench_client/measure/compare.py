@@ -3,22 +3,29 @@
 Formulas: docs/method.md, "Ratios" and "Pairing".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from bench_client.measure.comparability import differences, refusal, unpaired_reason
+from bench_client.measure.caveats import TARGET, unequal_lengths, unseen
+from bench_client.measure.comparability import (
+    differences,
+    refusal,
+    shared_prompts,
+    unpaired_reason,
+)
 from bench_client.measure.explain import explain
 from bench_client.measure.figures import Comparison, Ratio
 from bench_client.measure.fit import fit
 from bench_client.measure.imported import printed, printed_count
 from bench_client.measure.intervals import FEWEST_UNITS, Interval95, Units
-from bench_client.measure.lossless import lossless
-from bench_client.measure.pairs import by_prompt, log_ratios, pair_rows
+from bench_client.measure.lossless import lengths_apart, lossless
+from bench_client.measure.pairs import by_prompt, by_repeat, log_ratios, pair_rows
+from bench_client.measure.percentiles import NAMES, percentile_ratio, split_name
 from bench_client.measure.samples import Key, Sample, samples, unit_key
 from bench_client.measure.speculation import plain_step_ms
-from bench_client.measure.stats import ratio_of, recommended_repeats
+from bench_client.measure.stats import ratio_of, recommended_repeats, repeats_as_units
 from bench_client.measure.summary import run_energy, run_speculation, throughput
 from bench_client.records import Run
 
@@ -40,14 +47,15 @@ RATIOS = (
     "output_tok_per_s",
     "j_per_output_token",
 )
-LENGTHS_DIFFER = 0.1
-TARGET = 0.02
 
 Samples = Mapping[str, Sample]
 
 
-def compare(baseline: Run, other: Run) -> Comparison:
-    """`other` against `baseline`. What may not be concluded, `refused` says; nothing is raised."""
+def compare(baseline: Run, other: Run, *, percentiles: Sequence[str] = ()) -> Comparison:
+    """`other` against `baseline`. What may not be concluded, `refused` says; nothing is raised.
+
+    `percentiles` names those whose ratios are wanted too (`ttft_ms.p99`); other names are ignored.
+    """
     refused, reason = refusal(baseline, other), unpaired_reason(baseline, other)
     found = Comparison(
         baseline=_name(baseline),
@@ -58,8 +66,9 @@ def compare(baseline: Run, other: Run) -> Comparison:
         ratios={},
         why=None,
         lossless=None,
+        shared_prompts=shared_prompts(baseline, other) if not (refused or reason) else None,
     )
-    return found if refused else _compared(found, baseline, other)
+    return found if refused else _compared(found, baseline, other, percentiles)
 
 
 def _name(run: Run) -> str:
@@ -67,7 +76,9 @@ def _name(run: Run) -> str:
     return (imported.label if imported else None) or run.header.server.name
 
 
-def _compared(found: Comparison, baseline: Run, other: Run) -> Comparison:
+def _compared(
+    found: Comparison, baseline: Run, other: Run, percentiles: Sequence[str]
+) -> Comparison:
     keys = (
         [_pair_key(baseline, other)] * 2 if found.paired else [unit_key(baseline), unit_key(other)]
     )
@@ -77,32 +88,70 @@ def _compared(found: Comparison, baseline: Run, other: Run) -> Comparison:
     imported = bool(baseline.header.imported or other.header.imported)
     how = Interval95(found.paired, baseline.header.plan.seed, widened=not imported)
     ratios = dict(_ratios(below, above, how))
-    ratios |= _ratios_of_aggregates(baseline, other, ratios)
+    if found.paired:
+        ratios = dict(_with_repeats(ratios, baseline, other))
+    ratios |= _ratios_of_percentiles(below, above, percentiles, how)
+    ratios |= _ratios_of_aggregates(baseline, other, ratios, percentiles)
     decode = ratios.get("tps_decode")
     base_step = None if spoke else (plain_step_ms(baseline) or _mean(below.get("step_ms")))
     measured = decode.ratio if decode else None
+    same = lossless(baseline, other)
+    # Where answers themselves were compared, that says it all.
+    apart = 0.0 if same and same.compared else lengths_apart(baseline, other)
     return msgspec.structs.replace(
         found,
         ratios=ratios,
         why=explain(base_step, spoken, _prompt_mean(above), measured, fit(other)),
-        lossless=lossless(baseline, other),
+        lossless=same,
         rows=pair_rows(baseline, other) if found.paired else (),
         warnings=(
             *differences(baseline, other),
-            *_unequal_lengths(ratios),
+            *unequal_lengths(ratios, apart),
             *_mixed_definitions(below, ratios),
-            *_unseen(found.paired, decode, baseline, other),
+            *unseen(decode),
         ),
     )
 
 
 def _pair_key(baseline: Run, other: Run) -> Key:
+    if _repeats_are_pairs(baseline, other):
+        return lambda record: record.repeat
+    return lambda record: record.prompt_sha256
+
+
+def _repeats_are_pairs(baseline: Run, other: Run) -> bool:
     """Pairs are prompts; with fewer than 3 of them, repeats, if there are as many."""
     common = by_prompt(baseline).keys() & by_prompt(other).keys()
     repeats = min(run.header.plan.repeats for run in (baseline, other))
-    if len(common) < FEWEST_UNITS <= repeats:
-        return lambda record: record.repeat
-    return lambda record: record.prompt_sha256
+    return len(common) < FEWEST_UNITS <= repeats
+
+
+def _with_repeats(
+    ratios: Mapping[str, Ratio], baseline: Run, other: Run
+) -> Iterator[tuple[str, Ratio]]:
+    """Paired ratios with the repeats that would tell a difference of 2%."""
+    of_repeats = _repeats_are_pairs(baseline, other)
+    sides = [by_repeat(run) for run in (baseline, other)]
+    for figure, ratio in ratios.items():
+        needed = None
+        if of_repeats and ratio.mdd is not None:
+            needed = repeats_as_units(ratio.mdd, ratio.n[0], TARGET)
+        elif not of_repeats and figure in sides[0] and figure in sides[1]:
+            needed = recommended_repeats(log_ratios(sides[0][figure], sides[1][figure]), TARGET)
+        yield figure, msgspec.structs.replace(ratio, recommended_repeats=needed)
+
+
+def _ratios_of_percentiles(
+    below: Samples, above: Samples, names: Sequence[str], how: Interval95
+) -> dict[str, Ratio]:
+    """Of those that are asked for and of which both runs have values."""
+    found = {}
+    for name in names:
+        figure = split_name(name)[0]
+        sides = below.get(figure), above.get(figure)
+        if name in NAMES and sides[0] and sides[1] and sides[0].labels and sides[1].labels:
+            found[name] = percentile_ratio(sides[0], sides[1], name, how.paired, how.seed)
+    return found
 
 
 def _ratios(below: Samples, above: Samples, how: Interval95) -> Iterator[tuple[str, Ratio]]:
@@ -151,11 +200,11 @@ def _mean(sample: Sample | None) -> float | None:
 
 
 def _ratios_of_aggregates(
-    baseline: Run, other: Run, known: Mapping[str, Ratio]
+    baseline: Run, other: Run, known: Mapping[str, Ratio], percentiles: Sequence[str]
 ) -> dict[str, Ratio]:
     """Of figures that are one number a run: throughput, energy, and what other tools printed."""
     found = {}
-    for name in RATIOS:
+    for name in (*RATIOS, *percentiles):
         means = _aggregate(baseline, name), _aggregate(other, name)
         if name in known or means[0] is None or means[1] is None:
             continue
@@ -182,18 +231,7 @@ def _aggregate(run: Run, name: str) -> float | None:
         return total / ok if total is not None and ok else None
     if name == "accept_length":
         return printed(run, "speculation.accept_length")
-    return printed(run, f"{name}.mean")
-
-
-def _unequal_lengths(ratios: Mapping[str, Ratio]) -> Iterator[str]:
-    lengths = ratios.get("output_tokens")
-    if lengths is None or lengths.ratio is None or abs(lengths.ratio - 1) <= LENGTHS_DIFFER:
-        return
-    yield (
-        f"answers are {abs(lengths.ratio - 1):.0%} {'longer' if lengths.ratio > 1 else 'shorter'} "
-        "than the baseline's, so end-to-end figures are of unlike work: compare tps_decode, or fix "
-        "the length with --ignore-eos and --max-tokens"
-    )
+    return printed(run, name if split_name(name)[1] else f"{name}.mean")
 
 
 def _mixed_definitions(below: Samples, ratios: Mapping[str, Ratio]) -> Iterator[str]:
@@ -204,20 +242,3 @@ def _mixed_definitions(below: Samples, ratios: Mapping[str, Ratio]) -> Iterator[
         f"the {decode_only}'s token rate is of decoding only and the other's includes the prefill: "
         "part of the ratio is definition"
     )
-
-
-def _unseen(paired: bool, decode: Ratio | None, baseline: Run, other: Run) -> Iterator[str]:
-    """What it would take to tell, where the interval holds no difference."""
-    if decode is None or decode.ci95 is None or decode.mdd is None:
-        return
-    if not decode.ci95[0] <= 1 <= decode.ci95[1]:
-        return
-    said = f"no difference in tps_decode is shown; one of {decode.mdd:.1%} would have been"
-    if paired and decode.mdd > TARGET:
-        repeats = recommended_repeats(log_ratios(baseline, other), TARGET)
-        said += f", and for {TARGET:.0%} " + (
-            f"about {repeats} repeats are needed"
-            if repeats
-            else "more prompts are needed: they gain unlike, which repeats do not average out"
-        )
-    yield said

@@ -1,16 +1,19 @@
 """Reasons to trust a run less, and the verdict. Limits: docs/method.md, "Doubts"."""
 
+import statistics
 from collections.abc import Iterator
 
 from bench_client.measure.doubts_client import client_doubts
 from bench_client.measure.doubts_server import server_doubts
 from bench_client.measure.figures import Doubt, Severity, Summary, Verdict
-from bench_client.measure.stats import PERCENTILE_NEEDS, across_repeats
+from bench_client.measure.imported import log_lines
+from bench_client.measure.stats import PERCENTILE_NEEDS
 from bench_client.measure.timeline import ok_records, request_figures
 from bench_client.records import Run
 
 FEWEST_REQUESTS = 5
 SHORTEST_DECODE_S = 5.0
+LENGTHS_SPREAD = 0.5
 REPEATS_NOTE, REPEATS_DOUBT = 0.02, 0.05
 
 
@@ -33,12 +36,15 @@ def verdict(doubts: tuple[Doubt, ...]) -> Verdict:
 
 def _run_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
     yield from _failures(summary)
-    yield from _interrupted(run)
+    yield from _interrupted(run, summary.requests.ok)
+    yield from _slots(run, summary)
+    yield from _rate_limited(run)
     if summary.requests.ok:
         yield from _short(run, summary)
         yield from _percentiles(summary)
         yield from _token_counts(run)
-        yield from _repeats(run)
+        yield from _lengths(run)
+        yield from _repeats(summary)
 
 
 def _failures(summary: Summary) -> Iterator[Doubt]:
@@ -59,7 +65,7 @@ def _failures(summary: Summary) -> Iterator[Doubt]:
         )
 
 
-def _interrupted(run: Run) -> Iterator[Doubt]:
+def _interrupted(run: Run, ok: int) -> Iterator[Doubt]:
     ended, planned = run.header.ended, len(run.header.plan.requests)
     if ended in ("complete", None):
         if len(run.records) >= planned:
@@ -68,23 +74,57 @@ def _interrupted(run: Run) -> Iterator[Doubt]:
     of_all = f" of {planned}" if planned else ""
     yield Doubt(
         "interrupted",
-        "invalid" if ended == "aborted" else "doubtful",
+        "invalid" if ended == "aborted" or not ok else "doubtful",
         f"the run was {ended or 'cut off'} after {len(run.records)}{of_all} requests: "
         "its figures cover those only; run it again to the end",
     )
 
 
+def _slots(run: Run, summary: Summary) -> Iterator[Doubt]:
+    plan, peak = run.header.plan, summary.concurrency.peak
+    slots, prompts = plan.load.concurrency or 0, len(plan.requests) // plan.repeats
+    if peak is not None and peak <= prompts < slots:
+        yield Doubt(
+            "fewer_requests_than_slots",
+            "doubtful",
+            f"{slots} requests were to be in flight and there were only {prompts} to send, so the "
+            f"figures are those of {prompts} or fewer: give more prompts or a lower --concurrency",
+        )
+
+
+def _rate_limited(run: Run) -> Iterator[Doubt]:
+    """Waiting that the server asked for is no latency, but the whole takes longer by it."""
+    struck = [record for record in run.records if record.rate_limited]
+    if struck:
+        refused = sum(record.rate_limited for record in struck)
+        queued_s = sum(request_figures(record).queue_ms or 0.0 for record in struck) / 1e3
+        yield Doubt(
+            "rate_limited",
+            "doubtful",
+            f"the server answered 429 {refused} times to {len(struck)} of {len(run.records)} "
+            f"requests, which waited {queued_s:.1f} s in all before their last sending: "
+            "throughput, concurrency and queue time are its limit's, so send less (--rate-limit)",
+        )
+
+
 def _short(run: Run, summary: Summary) -> Iterator[Doubt]:
-    figures = [request_figures(record) for record in ok_records(run)]
-    decode_s = sum(each.decode_ms or 0.0 for each in figures) / 1e3
-    few = summary.requests.ok < FEWEST_REQUESTS
-    if few or (figures and decode_s < SHORTEST_DECODE_S):
-        seconds = f" and {decode_s:.1f} s of decoding" if figures else ""
+    decoding = [request_figures(record).decode_ms for record in ok_records(run)]
+    if run.header.imported:  # many tools do not keep when a token came
+        decoding = [ms for ms in decoding if ms is not None]
+    decode_s = sum(ms or 0.0 for ms in decoding) / 1e3
+    lacking = []
+    lines = log_lines(run)
+    held, what = (summary.requests.ok, "requests") if lines is None else (lines, "log lines")
+    if held < FEWEST_REQUESTS:
+        lacking.append((f"{held} {what}", f"{FEWEST_REQUESTS} {what}"))
+    if decoding and decode_s < SHORTEST_DECODE_S:
+        lacking.append((f"{decode_s:.1f} s of decoding", f"{SHORTEST_DECODE_S:g} s of decoding"))
+    if lacking:
+        found, needed = (" and ".join(parts) for parts in zip(*lacking, strict=True))
         yield Doubt(
             "short_run",
             "doubtful",
-            f"only {summary.requests.ok} requests{seconds}: use at least {FEWEST_REQUESTS} prompts "
-            f"and {SHORTEST_DECODE_S:g} s of decoding, or --repeat",
+            f"only {found}: {needed} are the least, by more prompts, longer answers or --repeat",
         )
 
 
@@ -120,19 +160,28 @@ def _token_counts(run: Run) -> Iterator[Doubt]:
         )
 
 
-def _repeats(run: Run) -> Iterator[Doubt]:
-    """Drift between whole repeats, which an interval over prompts cannot show."""
-    by_repeat: dict[int, list[float]] = {}
-    for record in ok_records(run):
-        rate = request_figures(record).tps_decode
-        if rate is not None:
-            by_repeat.setdefault(record.repeat, []).append(rate)
-    runs = across_repeats(by_repeat)
-    if runs.mean is None or runs.sd is None or runs.sd <= REPEATS_NOTE * runs.mean:
+def _lengths(run: Run) -> Iterator[Doubt]:
+    """Where answers end by themselves, a mean over requests weighs a few tokens like many."""
+    lengths = [each.output_tokens for each in ok_records(run) if each.output_tokens]
+    spread = statistics.stdev(lengths) / statistics.fmean(lengths) if len(lengths) > 1 else 0.0
+    if spread <= LENGTHS_SPREAD or run.header.plan.sampling.ignore_eos:
+        return
+    yield Doubt(
+        "unequal_output_lengths",
+        "note",
+        f"answers have {min(lengths)} to {max(lengths)} tokens (sd {spread:.0%} of the mean) and "
+        "weigh the same in a mean rate: see the pooled rate too, or fix the length with "
+        "--ignore-eos",
+    )
+
+
+def _repeats(summary: Summary) -> Iterator[Doubt]:
+    runs = summary.repeats
+    if runs is None or runs.relative_sd <= REPEATS_NOTE:
         return
     yield Doubt(
         "repeats_differ",
-        "doubtful" if runs.sd > REPEATS_DOUBT * runs.mean else "note",
-        f"tps_decode differs by {runs.sd / runs.mean:.1%} (sd) between {runs.n} repeats of the "
+        "doubtful" if runs.relative_sd > REPEATS_DOUBT else "note",
+        f"tps_decode differs by {runs.relative_sd:.1%} (sd) between {runs.n} repeats of the "
         "same prompts: look for other load, clocks or heat, or add repeats",
     )

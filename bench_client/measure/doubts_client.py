@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+from bench_client.measure.error import not_carried, server_limited
 from bench_client.measure.figures import Doubt, Severity, Stat, Summary
 from bench_client.measure.timeline import ok_records
 from bench_client.records import Run
 
 CLOCK_STEP_MS = 1.0
+CLOCK_STEP_SHARE = 0.5
 EVENTS_PER_READ = 1.05
 BUSY_CORE = 0.9
 LONG_ENOUGH_S = 1.0  # in less, starting up is all that the CPU time tells of
@@ -21,7 +23,7 @@ _APPLICATIONS = ("httpx", "openai")
 
 def client_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
     """What the client's own state says against its figures."""
-    yield from _clock(run)
+    yield from _clock(run, summary)
     yield from _merged(run)
     yield from _core(run, summary)
     yield from _lag(run)
@@ -32,15 +34,20 @@ def client_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
     yield from _calibration(summary)
 
 
-def _clock(run: Run) -> Iterator[Doubt]:
+def _clock(run: Run, summary: Summary) -> Iterator[Doubt]:
     clock = run.header.client.clock
-    if clock and abs(clock.step_ns) > CLOCK_STEP_MS * 1e6:
-        yield Doubt(
-            "clock_step",
-            "doubtful",
-            f"the wall clock stepped by {clock.step_ns / 1e6:.1f} ms during the run, and "
-            "latencies across it are off by as much: let the clock settle, then run again",
-        )
+    step_ms = abs(clock.step_ns) / 1e6 if clock else 0.0
+    if step_ms <= CLOCK_STEP_MS:
+        return
+    # A step makes what is measured across it longer, or shorter than nothing: the shortest tells.
+    shortest_ms = summary.ttft_ms.min
+    small = shortest_ms is None or step_ms < CLOCK_STEP_SHARE * shortest_ms
+    yield Doubt(
+        "clock_step",
+        "doubtful" if small else "invalid",
+        f"the wall clock stepped by {step_ms:.1f} ms during the run, and latencies across it are "
+        "off by as much: let the clock settle, then run again",
+    )
 
 
 def _merged(run: Run) -> Iterator[Doubt]:
@@ -130,7 +137,7 @@ def _stamps(run: Run) -> Iterator[Doubt]:
 
 def _transport(run: Run, summary: Summary) -> Iterator[Doubt]:
     """A general client library is late by its own work, which grows with the streams at once."""
-    name, streams = run.header.client.transport, summary.concurrency.peak
+    name, streams = run.header.client.transport, summary.concurrency.peak or 0
     if name not in _APPLICATIONS:
         return
     many = streams > FEW_STREAMS
@@ -146,16 +153,23 @@ def _calibration(summary: Summary) -> Iterator[Doubt]:
     found = summary.calibration
     if found is None:
         return
+    if lacking := not_carried(found):
+        yield Doubt(
+            "calibration_load",
+            "note" if server_limited(found) else "doubtful",
+            f"the client's own error is of a smaller load than this run's: {lacking}",
+        )
     checks = (
-        ("TTFT", found.ttft_error_p99_ms, summary.ttft_ms.mean),
-        ("p99 gap", found.gap_error_p99_ms, _high(summary.chunk_gap_ms)),
+        ("TTFT", found.ttft_error_p99_ms, found.ttft_error_max_ms, summary.ttft_ms.mean),
+        ("p99 gap", found.gap_error_p99_ms, found.gap_error_max_ms, _high(summary.chunk_gap_ms)),
     )
-    for name, error_ms, measured_ms in checks:
+    for name, p99_ms, max_ms, measured_ms in checks:
+        error_ms, where = (p99_ms, "at p99") if p99_ms is not None else (max_ms or 0.0, "at most")
         if measured_ms is not None and abs(error_ms) > OWN_ERROR_SHARE * measured_ms:
             yield Doubt(
                 "calibration_error",
                 "doubtful",
-                f"the client's own error at this load ({error_ms:.2f} ms at p99) is more than a "
+                f"the client's own error at this load ({error_ms:.2f} ms {where}) is more than a "
                 f"tenth of the measured {name} ({measured_ms:.2f} ms): use an idle machine or "
                 "more workers",
             )

@@ -1,7 +1,9 @@
 """Doubts about the server and what it was asked. Limits: docs/method.md, "Doubts"."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from bench_client.measure.energy import serving_gpus
 from bench_client.measure.figures import Doubt, Speculation, Summary
 from bench_client.measure.speculation import event_steps, grown
 from bench_client.measure.timeline import ok_records
@@ -10,6 +12,8 @@ from bench_client.records import Run
 CACHED_SHARE = 0.01
 SOURCES_DIFFER = 0.03
 DECODING_SHARE = 0.5
+THROTTLED_SHARE = 0.1
+FAULTS = ("hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
 CROWD = 4.0  # in flight on average; below, prefill alone may explain few decoding
 
 _CACHE_COUNTERS = (
@@ -25,6 +29,7 @@ def server_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
     yield from _cache(run)
     yield from _capped(summary)
     yield from _greedy(run)
+    yield from _gpus(run, summary)
     if run.header.server.simulated:
         yield Doubt(
             "simulated",
@@ -84,7 +89,7 @@ def _sources(run: Run, summary: Summary) -> Iterator[Doubt]:
         known.pop("log", None)  # its lines come every few seconds or steps, and miss the ends
     others = [value for name, value in known.items() if name != "client_events"]
     if others and known.get("client_events", 0.0) >= min(others):
-        del known["client_events"]  # joined events hide steps, never invent them
+        known.pop("client_events", None)  # joined events hide steps, never invent them
     if not known:
         return
     low, high = min(known.values()), max(known.values())
@@ -123,17 +128,14 @@ def _cache(run: Run) -> Iterator[Doubt]:
 
 def _cached_share(run: Run) -> float | None:
     """Cached over all input tokens: by the requests' own counts, else by the server's."""
-    told = [
-        (record.cached_tokens, record.input_tokens)
-        for record in ok_records(run)
-        if record.cached_tokens is not None and record.input_tokens
-    ]
-    if told:
-        return sum(cached for cached, _ in told) / sum(total for _, total in told)
+    ok = [record for record in ok_records(run) if record.input_tokens]
+    if any(record.cached_tokens is not None for record in ok):  # none is told by leaving it out
+        total = sum(record.input_tokens or 0 for record in ok)
+        return sum(record.cached_tokens or 0 for record in ok) / total
     for hits, queries in _CACHE_COUNTERS:
-        cached, total = grown(run.header.server, hits), grown(run.header.server, queries)
-        if cached is not None and total:
-            return cached / total
+        cached, asked = grown(run.header.server, hits), grown(run.header.server, queries)
+        if cached is not None and asked:
+            return cached / asked
     return None
 
 
@@ -163,3 +165,36 @@ def _capped(summary: Summary) -> Iterator[Doubt]:
             "so TTFT is mostly waiting: raise the server's cap (SGLang --max-running-requests, 48 "
             "with EAGLE; vLLM --max-num-seqs) or send less",
         )
+
+
+def _gpus(run: Run, summary: Summary) -> Iterator[Doubt]:
+    """Those that serve: held back by more than their power limit, or shared."""
+    found = summary.telemetry.get("gpu", {})
+    gpus = {name: found[name] for name in serving_gpus(run) if name in found}
+    reasons = {name: gpu.get("throttled", {}).get("reasons", {}) for name, gpu in gpus.items()}
+    held = [
+        f"GPU {name} in {share:.0%} of the samples ({reason.replace('_', ' ')})"
+        for name, shares in reasons.items()
+        for reason, share in shares.items()
+        if reason in FAULTS and share > THROTTLED_SHARE
+    ]
+    if held:
+        yield Doubt(
+            "gpu_throttled",
+            "doubtful",
+            f"heat or hardware slowed the server down: {', '.join(held)}; see to cooling and "
+            "power supply, then run again",
+        )
+    others = [f"{', '.join(on)} on GPU {name}" for name in gpus if (on := _others(gpus[name]))]
+    if others:
+        yield Doubt(
+            "gpu_shared",
+            "doubtful",
+            f"others computed on the server's GPU ({'; '.join(others)}), so speed, memory and "
+            "energy are not the server's alone: stop them and run again",
+        )
+
+
+def _others(gpu: Mapping[str, Any]) -> Sequence[str]:
+    others: Sequence[str] = gpu.get("other_processes", ())
+    return others

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from bench_client.records import Calibration
 
@@ -33,11 +33,14 @@ class TpsStat(Stat, frozen=True, kw_only=True):
 
 
 class RequestCounts(Struct, frozen=True, kw_only=True):
-    """How many requests ended how."""
+    """How many requests ended how; `rate_limited` counts the 429 that were waited for,
+    and is there if there were any.
+    """
 
     ok: int
     failed: int
     failures: dict[str, int] = {}
+    rate_limited: int | UnsetType = UNSET
 
 
 class Throughput(Struct, frozen=True, kw_only=True):
@@ -50,10 +53,10 @@ class Throughput(Struct, frozen=True, kw_only=True):
 
 
 class Concurrency(Struct, frozen=True, kw_only=True):
-    """Requests in flight (mean, peak), and those past their first token (decoding)."""
+    """Requests in flight (mean, peak), and those past their first token; null is unknown."""
 
     mean: float | None
-    peak: int
+    peak: int | None
     decoding_mean: float | None
 
 
@@ -98,6 +101,14 @@ class Doubt(Struct, frozen=True):
     code: str
     severity: Severity
     message: str
+
+
+class Repeats(Struct, frozen=True, kw_only=True):
+    """How the repeats' mean `tps_decode` vary: their number, sd (tok/s), and sd over mean."""
+
+    n: int
+    sd: float
+    relative_sd: float
 
 
 class PromptRow(Struct, frozen=True, kw_only=True):
@@ -147,14 +158,17 @@ class Summary(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     ttft_from_schedule_ms: Stat | None = None
     e2e_from_schedule_ms: Stat | None = None
+    repeats: Repeats | None = None
     rows: tuple[PromptRow, ...] = ()
 
 
-class Ratio(Struct, frozen=True, kw_only=True):
+class Ratio(Struct, frozen=True, kw_only=True, rename={"mdd": "minimum_detectable"}):
     """Ratio of the means of one figure, other over baseline, with its 95% interval.
 
-    `n` is the number of pairs, or of (baseline, other) values where unpaired.
-    `mdd` is the smallest relative difference this comparison could have told from none.
+    Of a percentile where `figure` names one (`ttft_ms.p99`). `n` is the number of pairs, or of
+    (baseline, other) values where unpaired. `mdd` is the smallest relative difference that this
+    comparison would have told from none with 80% power; `recommended_repeats` would tell 2%,
+    null where that is not known or repeats alone do not help.
     """
 
     figure: str
@@ -165,6 +179,7 @@ class Ratio(Struct, frozen=True, kw_only=True):
     baseline_mean: float | None
     other_mean: float | None
     mdd: float | None = None
+    recommended_repeats: int | None = None
 
 
 class Fit(Struct, frozen=True, kw_only=True):
@@ -199,11 +214,18 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 class Lossless(Struct, frozen=True, kw_only=True):
-    """Outputs of both arms, greedy: how many prompts agree, and where the first difference is."""
+    """Outputs of both arms, greedy: how many agree, and where each prompt's first difference is.
+
+    `cut` of the equal ones are the same up to a token limit that ends one of them; `uncompared`
+    had nothing to compare; `finish_reasons_differ` leaves out those that a limit cut.
+    """
 
     compared: int
     equal: int
     first_difference: dict[str, int] = {}
+    uncompared: int = 0
+    cut: int = 0
+    finish_reasons_differ: int = 0
     sentence: str = ""
 
 
@@ -220,7 +242,10 @@ class PairRow(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """One run against the baseline. `refused` says why nothing may be concluded."""
+    """One run against the baseline. `refused` says why nothing may be concluded.
+
+    `shared_prompts` is how many prompts are in both runs and in any; null if all are in both.
+    """
 
     baseline: str
     other: str
@@ -232,3 +257,4 @@ class Comparison(Struct, frozen=True, kw_only=True):
     lossless: Lossless | None
     rows: tuple[PairRow, ...] = ()
     warnings: tuple[str, ...] = ()
+    shared_prompts: tuple[int, int] | None = None

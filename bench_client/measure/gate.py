@@ -7,14 +7,18 @@ from typing import Literal
 from msgspec import Struct
 
 from bench_client.measure.compare import RATIOS
-from bench_client.measure.figures import Comparison, Interval
+from bench_client.measure.figures import Comparison, Interval, Ratio
+from bench_client.measure.intervals import BOOTSTRAP_UNITS, FEWEST_UNITS
+from bench_client.measure.percentiles import NAMES, split_name
+from bench_client.measure.stats import PERCENTILE_NEEDS
 
 Outcome = Literal["pass", "fail", "cant_tell"]
 
+WORDS: dict[Outcome, str] = {"pass": "passed", "fail": "failed", "cant_tell": "can't tell"}
 OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 _EXPRESSION = re.compile(
-    r"\s*(\w+)\s*(>=|<=|>|<)\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(%?)\s*", re.ASCII
+    r"\s*(\w+(?:\.p\d+)?)\s*(>=|<=|>|<)\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(%?)\s*", re.ASCII
 )
 
 
@@ -32,15 +36,28 @@ class Gate(Struct, frozen=True):
 
 
 class GateResult(Struct, frozen=True):
-    """What became of a gate, in one sentence."""
+    """What became of a gate, in one sentence, and the ratio that decided; null is unknown.
+
+    `unlike`: the runs may not be compared at all. Such a gate fails a check as a failed one does.
+    """
 
     gate: Gate
     outcome: Outcome
     sentence: str
+    ratio: float | None = None
+    ci95: Interval | None = None
+    unlike: bool = False
+
+    @property
+    def stops(self) -> bool:
+        """Whether a check that holds this gate must fail."""
+        return self.outcome == "fail" or self.unlike
 
 
 def parse_gate(text: str) -> Gate:
     """`tps_decode >= -3%` (change against the baseline) or `tps_decode >= 0.97` (ratio).
+
+    The figure may name a percentile: `ttft_ms.p99 <= 5%`.
 
     Raises:
         GateError: not of that form, or an unknown figure.
@@ -52,8 +69,8 @@ def parse_gate(text: str) -> Gate:
             "such as 'tps_decode >= -3%' or 'ttft_ms <= 1.05'"
         )
     figure, sign, number, percent = match.groups()
-    if figure not in RATIOS:
-        raise GateError(f"{figure!r} is no figure of a gate; these are: {', '.join(RATIOS)}")
+    if figure not in RATIOS and figure not in NAMES:
+        raise GateError(_unknown(figure))
     bar = 1 + float(number) / 100 if percent else float(number)
     if bar <= 0:
         hint = "" if percent else "; add % for a change"
@@ -64,19 +81,47 @@ def parse_gate(text: str) -> Gate:
 def evaluate(gate: Gate, comparison: Comparison) -> GateResult:
     """Pass or fail only where the whole 95% interval lies on one side of the bar."""
     if comparison.refused:
-        return GateResult(gate, "cant_tell", f"can't tell {gate.text}: {comparison.refused}")
+        sentence = f"can't tell {gate.text}: {comparison.refused}"
+        return GateResult(gate, "cant_tell", sentence, unlike=True)
     ratio = comparison.ratios.get(gate.figure)
     if ratio is None or ratio.ratio is None:
-        why = f"{gate.figure} is not known of both runs"
-        return GateResult(gate, "cant_tell", f"can't tell {gate.text}: {why}")
+        sentence = f"can't tell {gate.text}: {_no_ratio(gate.figure, ratio)}"
+        return GateResult(gate, "cant_tell", sentence)
     if ratio.ci95 is None:
-        why = f"{ratio.ratio:.3f} without an interval; use at least 3 prompts"
-        return GateResult(gate, "cant_tell", f"can't tell {gate.text}: {why}")
+        why = f"{ratio.ratio:.3f} without an interval: {_no_interval(ratio)}"
+        return GateResult(gate, "cant_tell", f"can't tell {gate.text}: {why}", ratio.ratio)
     outcome = judge(gate, ratio.ci95)
-    word = {"pass": "passed", "fail": "failed", "cant_tell": "can't tell"}[outcome]
+    word = WORDS[outcome]
     said = f"{ratio.ratio - 1:+.1%}, 95% interval {_changes(ratio.ci95)}"
     hint = "; more prompts or repeats narrow it" if outcome == "cant_tell" else ""
-    return GateResult(gate, outcome, f"{word} {gate.text}: {said}{hint}")
+    sentence = f"{word} {gate.text}: {said}{hint}"
+    return GateResult(gate, outcome, sentence, ratio.ratio, ratio.ci95)
+
+
+def _no_ratio(figure: str, ratio: Ratio | None) -> str:
+    needs = PERCENTILE_NEEDS.get(split_name(figure)[1], 0)
+    if ratio is not None and min(ratio.n) < needs:
+        values = " and ".join(map(str, ratio.n))
+        return f"{split_name(figure)[1]} needs {needs} values of each run, there are {values}"
+    return f"{figure} is not known of both runs"
+
+
+def _no_interval(ratio: Ratio) -> str:
+    if ratio.n == (1, 1) and not ratio.paired:
+        return (
+            "it is one value a run, which says nothing of how it varies; gate on a figure that "
+            "each request has, such as tps_e2e"
+        )
+    least = BOOTSTRAP_UNITS.start if split_name(ratio.figure)[1] else FEWEST_UNITS
+    return f"use at least {least} prompts, or one with --repeat {least}"
+
+
+def _unknown(figure: str) -> str:
+    percentiles = ", ".join(PERCENTILE_NEEDS)
+    return (
+        f"{figure!r} is no figure of a gate; these are: {', '.join(RATIOS)}, and of single "
+        f"requests or tokens a percentile, such as ttft_ms.p99 ({percentiles})"
+    )
 
 
 def _changes(ci95: Interval) -> str:

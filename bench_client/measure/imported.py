@@ -26,6 +26,11 @@ def printed_count(run: Run, name: str) -> int | None:
     return None if value is None else round(value)
 
 
+def log_lines(run: Run) -> int | None:
+    """How many lines of a server's log are all that is known; null for any other run."""
+    return printed_count(run, "log_lines")
+
+
 def imported_samples(run: Run) -> Mapping[str, Sequence[float]]:
     """The values that the tool kept, with the step times that follow from them.
 
@@ -35,7 +40,8 @@ def imported_samples(run: Run) -> Mapping[str, Sequence[float]]:
         return {}
     given = run.header.imported.samples
     lengths, rates = given.get("accept_length"), given.get("tps_decode")
-    if not rates or "step_ms" in given or (lengths and len(lengths) != len(rates)):
+    unlike = lengths and rates and len(lengths) != len(rates)
+    if not rates or "step_ms" in given or unlike or min(rates) <= 0:
         return given
     pairs = zip(lengths or [1.0] * len(rates), rates, strict=True)
     return {**given, "step_ms": [1e3 * length / rate for length, rate in pairs]}
@@ -52,7 +58,7 @@ def printed_stat(run: Run, name: str) -> Stat:
 def printed_concurrency(run: Run, seconds: float | None) -> Concurrency | None:
     """By Little's law from mean latencies, where the tool does not say; null for a run of our own.
 
-    The peak is the tool's or, for want of start times, 0.
+    A mean TTFT above the mean E2E (they are of other requests, or defined unlike) tells nothing.
     """
     if run.header.imported is None:
         return None
@@ -63,16 +69,17 @@ def printed_concurrency(run: Run, seconds: float | None) -> Concurrency | None:
         mean = ok * e2e_ms / 1e3 / seconds if mean is None else mean
         if decoding is None and ttft_ms is not None:
             decoding = ok * (e2e_ms - ttft_ms) / 1e3 / seconds
-    peak = printed_count(run, "concurrency.peak") or 0
-    return (
-        None
-        if mean is None and not peak
-        else Concurrency(mean=mean, peak=peak, decoding_mean=decoding)
-    )
+    decoding = None if decoding is None or decoding < 0 else decoding
+    peak = printed_count(run, "concurrency.peak")
+    if mean is None and peak is None and decoding is None:
+        return None
+    return Concurrency(mean=mean, peak=peak, decoding_mean=decoding)
 
 
 def printed_speculation(run: Run) -> Speculation | None:
-    """Accept length as the tool kept it: by log line, else one figure; null if it gave none."""
+    """Accept length as the tool gave it; of a log, over its counts where it has them, else the
+    mean of its lines. Null if it gave none.
+    """
     imported = run.header.imported
     if imported is None:
         return None
@@ -81,7 +88,7 @@ def printed_speculation(run: Run) -> Speculation | None:
     if not lengths and single is None:
         return None
     source = "log" if lengths else "imported"
-    length = sum(lengths) / len(lengths) if lengths else single
+    length = sum(lengths) / len(lengths) if single is None else single
     steps = imported_samples(run).get("step_ms")
     positions = {
         int(match.group(1)): value / 100

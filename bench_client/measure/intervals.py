@@ -109,8 +109,16 @@ def mean_interval(units: Units, seed: int) -> Interval | None:
         return units.resampled_mean(index, axis)
 
     found = _bootstrap(statistic, (units.n,), widened_level(spread), seed)
-    half = t_quantile(spread.freedom, 0.975) * spread.error
-    return found or (mean - half, mean + half)
+    return found or _student(units, spread)
+
+
+def _student(units: Units, spread: Spread) -> Interval:
+    """Student's t; on the logarithm of the mean (delta method) where no unit is 0 or less."""
+    mean, half = units.mean, t_quantile(spread.freedom, 0.975) * spread.error
+    if not (units.sums > 0).all():
+        return mean - half, mean + half
+    factor = math.exp(half / mean)
+    return mean / factor, mean * factor
 
 
 def ratio_spread(baseline: Units, other: Units, paired: bool) -> Spread:

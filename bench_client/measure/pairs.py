@@ -1,9 +1,10 @@
 """Prompts that two runs share, one by one. See docs/method.md, "Pairing"."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from bench_client.measure.figures import PairRow
+from bench_client.measure.samples import Sample, samples
 from bench_client.measure.speculation import languages, request_steps
 from bench_client.measure.summary import run_speculation
 from bench_client.measure.timeline import ok_records, request_figures
@@ -59,18 +60,24 @@ def _accept_length(records: Sequence[RequestRecord], run: Run) -> float | None:
     return sum(part.tokens for part in known) / steps if steps else None
 
 
-def log_ratios(baseline: Run, other: Run) -> list[list[float]]:
-    """Logarithms of the decode rates' ratio, by prompt and then by repeat."""
-    mine, theirs = by_prompt(baseline), by_prompt(other)
-    found = []
-    for prompt in mine.keys() & theirs.keys():
-        before, after = _rates(mine[prompt]), _rates(theirs[prompt])
-        ratios = [math.log(after[repeat] / before[repeat]) for repeat in before if repeat in after]
-        if ratios:
-            found.append(ratios)
-    return found
+def by_repeat(run: Run) -> dict[str, Sample]:
+    """Every figure's sample, with (prompt, repeat) as labels."""
+    speculates = run_speculation(run) is not None
+    return samples(run, lambda record: (record.prompt_sha256, record.repeat), speculates)
 
 
-def _rates(records: Sequence[RequestRecord]) -> dict[int, float]:
-    rates = {record.repeat: request_figures(record).tps_decode for record in records}
-    return {repeat: rate for repeat, rate in rates.items() if rate}
+def log_ratios(baseline: Sample, other: Sample) -> list[list[float]]:
+    """Logarithms of a figure's ratio, by prompt and then by repeat; labels as of `by_repeat`."""
+    mine, theirs = _means(baseline), _means(other)
+    found: dict[Hashable, list[float]] = {}
+    for label, before in mine.items():
+        after = theirs.get(label)
+        if after is not None and isinstance(label, tuple):
+            found.setdefault(label[0], []).append(math.log(after / before))
+    return list(found.values())
+
+
+def _means(sample: Sample) -> dict[Hashable, float]:
+    """By label; those that are not above 0 have no logarithm."""
+    parts = sample.averaged().items()
+    return {label: total / count for label, (total, count) in parts if total > 0 and count > 0}

@@ -14,10 +14,12 @@ from bench_client.measure.speculation import request_step_ms, request_steps
 from bench_client.measure.timeline import (
     RequestFigures,
     chunk_gaps_ms,
+    duration_s,
     itl_ms,
     ok_records,
+    queues_known,
     request_figures,
-    starts_known,
+    spans,
 )
 from bench_client.records import RequestRecord, Run
 
@@ -102,13 +104,16 @@ def _recorded(run: Run, key: Key, speculates: bool) -> dict[str, Sample]:
     ok, server = ok_records(run), run.header.server
     measured = [(record, request_figures(record)) for record in ok]
     names = list(PER_REQUEST)
-    names += ["queue_ms"] if starts_known(run) else []
-    names += FROM_SCHEDULE if run.header.plan.load.kind == "open" and starts_known(run) else []
+    if queues_known(run):
+        names += ["queue_ms"]
+        names += FROM_SCHEDULE if run.header.plan.load.kind == "open" else []
     found = {name: _scalar(measured, key, name) for name in names}
     found["step_ms"] = _known(
         [(key(each), request_step_ms(each, server, speculates)) for each in ok]
     )
     found["tps_e2e_pooled"] = _pooled(measured, key)
+    if run.header.plan.load.kind == "closed" and not run.header.imported:
+        found["output_tok_per_s"] = _throughput(run, key)
     found["output_tokens"] = _known([(key(each), each.output_tokens) for each in ok])
     labels = [key(record) for record in ok]
     found["chunk_gap_ms"] = Sample.of_lists([chunk_gaps_ms(record) for record in ok], labels)
@@ -134,6 +139,21 @@ def _pooled(measured: Sequence[tuple[RequestRecord, RequestFigures]], key: Key) 
     tokens = np.array([float(count) for _, count, _ in known])
     seconds = np.array([second for _, _, second in known])
     return Sample(tokens / seconds, tokens, seconds, tuple(label for label, _, _ in known))
+
+
+def _throughput(run: Run, key: Key) -> Sample:
+    """Mean concurrency x tokens over seconds in flight: its mean is all tokens over the duration.
+
+    Empty where a count is missing, as the figure itself is null then.
+    """
+    ok, whole_s = ok_records(run), duration_s(run)
+    flights = [(end - begin) / 1e9 for begin, end in spans(ok)]
+    tokens = [record.output_tokens for record in ok]
+    if not whole_s or None in tokens or len(flights) != len(ok) or not all(flights):
+        return _known([])
+    seconds = np.array(flights)
+    made = np.array(tokens, dtype=np.float64) * seconds.sum() / whole_s
+    return Sample(made / seconds, made, seconds, tuple(key(record) for record in ok))
 
 
 def _known(pairs: Sequence[tuple[Hashable, float | None]]) -> Sample:

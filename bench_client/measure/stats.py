@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from bench_client.measure.intervals import (
 # The fewest values that put at least one beyond the percentile.
 PERCENTILE_NEEDS = {"p50": 1, "p90": 10, "p95": 20, "p99": 100}
 POWER = 0.80
+UNLIKE_AT = 0.05
 
 
 def describe(
@@ -113,19 +115,54 @@ def _two_sided(freedom: float) -> float:
 def recommended_repeats(log_ratios: Sequence[Sequence[float]], target: float = 0.02) -> int | None:
     """How many repeats a paired comparison needs to tell a difference of `target`.
 
-    `log_ratios` holds each prompt's ln(other / baseline), one for each repeat. With a single
-    repeat all spread is put down to chance. Null: no number of repeats will do, since prompts
-    gain differently (more prompts will), or there are fewer than 3 prompts.
+    `log_ratios` holds each prompt's ln(other / baseline), one for each repeat. All spread is put
+    down to chance, unless several repeats prove (an F test at 5%) that prompts gain differently.
+    Null: they do, by so much that no number of repeats will do (more prompts will), or there are
+    fewer than 3 prompts.
     """
     n = len(log_ratios)
     if n < FEWEST_UNITS:
         return None
     budget = n * (math.log1p(target) / _two_sided(n - 1)) ** 2  # variance that a prompt may have
-    of_means = float(np.var([np.mean(prompt) for prompt in log_ratios], ddof=1))
-    several = [prompt for prompt in log_ratios if len(prompt) > 1]
-    if not several:
-        return max(1, math.ceil(of_means / budget))
-    within = float(np.mean([np.var(prompt, ddof=1) for prompt in several]))
-    repeats = float(np.mean([len(prompt) for prompt in log_ratios]))
-    between = max(of_means - within / repeats, 0.0)
-    return None if between >= budget else max(1, math.ceil(within / (budget - between)))
+    spread = _Anova.of(log_ratios)
+    if not spread.unlike:
+        return max(1, math.ceil(spread.pooled / budget))
+    between = (spread.between - spread.within) / spread.repeats
+    return None if between >= budget else max(1, math.ceil(spread.within / (budget - between)))
+
+
+def repeats_as_units(mdd: float, repeats: int, target: float = 0.02) -> int:
+    """The same where repeats themselves were paired, for want of prompts."""
+    return max(FEWEST_UNITS, math.ceil(repeats * (math.log1p(mdd) / math.log1p(target)) ** 2))
+
+
+@dataclass(frozen=True)
+class _Anova:
+    """One-way analysis of variance: mean squares between prompts, within them, and pooled."""
+
+    between: float
+    within: float
+    pooled: float
+    repeats: float
+    unlike: bool
+
+    @classmethod
+    def of(cls, groups: Sequence[Sequence[float]]) -> "_Anova":
+        """`unlike`: the F test at 5% says that prompts differ by more than their repeats do."""
+        from scipy.special import fdtrc  # noqa: PLC0415 (slow to import)
+
+        values = np.concatenate(groups)
+        n, n_groups = len(values), len(groups)
+        total = float(((values - values.mean()) ** 2).sum())
+        inside = sum(float(((np.asarray(each) - np.mean(each)) ** 2).sum()) for each in groups)
+        between = max(total - inside, 0.0) / (n_groups - 1)
+        within = inside / (n - n_groups) if n > n_groups else math.nan
+        return cls(
+            between=between,
+            within=within,
+            pooled=total / (n - 1),
+            repeats=n / n_groups,
+            unlike=n > n_groups
+            and between > 0
+            and (not within or fdtrc(n_groups - 1, n - n_groups, between / within) < UNLIKE_AT),
+        )

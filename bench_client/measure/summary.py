@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
+from msgspec import UNSET
 
 from bench_client.measure.answer_positions import answer_parts
 from bench_client.measure.doubts import find_doubts, verdict
@@ -11,6 +12,7 @@ from bench_client.measure.energy import Energy, gpu_energy
 from bench_client.measure.figures import (
     Concurrency,
     PromptRow,
+    Repeats,
     RequestCounts,
     Speculation,
     Stat,
@@ -33,7 +35,7 @@ from bench_client.measure.speculation import (
     request_steps,
     speculation,
 )
-from bench_client.measure.stats import describe
+from bench_client.measure.stats import across_repeats, describe
 from bench_client.measure.telemetry import run_telemetry
 from bench_client.measure.timeline import (
     concurrency,
@@ -83,6 +85,7 @@ def summarize(run: Run, log_accept_length: float | None = None) -> Summary:
         verdict="valid",
         ttft_from_schedule_ms=_optional(run, measured, "ttft_from_schedule_ms"),
         e2e_from_schedule_ms=_optional(run, measured, "e2e_from_schedule_ms"),
+        repeats=_repeats(run),
         rows=_rows(run, found),
     )
     doubts = find_doubts(run, draft)
@@ -134,7 +137,12 @@ def _counts(run: Run) -> RequestCounts:
         if record.outcome == "failed"
     )
     ok = sum(record.outcome == "ok" for record in run.records)
-    return RequestCounts(ok=ok, failed=kinds.total(), failures=dict(sorted(kinds.items())))
+    return RequestCounts(
+        ok=ok,
+        failed=kinds.total(),
+        failures=dict(sorted(kinds.items())),
+        rate_limited=sum(record.rate_limited for record in run.records) or UNSET,
+    )
 
 
 def _tokens(run: Run, side: str) -> int | None:
@@ -197,6 +205,19 @@ def _tps_e2e(run: Run, measured: Mapping[str, Sample]) -> TpsStat:
     pooled = per_second(sum(tokens for tokens, _ in known), sum(ms for _, ms in known))
     stat = msgspec.structs.asdict(_stat(run, measured, "tps_e2e"))
     return TpsStat(**stat, pooled=printed(run, "tps_e2e.pooled") if pooled is None else pooled)
+
+
+def _repeats(run: Run) -> Repeats | None:
+    """Drift between whole repeats, which an interval over prompts cannot show."""
+    by_repeat: dict[int, list[float]] = {}
+    for record in ok_records(run):
+        rate = request_figures(record).tps_decode
+        if rate is not None:
+            by_repeat.setdefault(record.repeat, []).append(rate)
+    runs = across_repeats(by_repeat)
+    if runs.mean is None or runs.sd is None:
+        return None
+    return Repeats(n=runs.n, sd=runs.sd, relative_sd=runs.sd / runs.mean)
 
 
 def _rows(run: Run, found: Speculation | None) -> tuple[PromptRow, ...]:

@@ -107,7 +107,7 @@ def duration_s(run: Run) -> float | None:
     That of another tool's run is what it says.
     """
     header = run.header
-    kept = None if header.duration_ns is None else header.duration_ns / NS_PER_S
+    kept = None if header.duration_ns is None else max(header.duration_ns / NS_PER_S, 0.0)
     if kept is not None and (header.plan.load.kind == "open" or header.imported):
         return kept
     measured = windows(run.records)
@@ -140,29 +140,53 @@ def starts_known(run: Run) -> bool:
     return run.header.imported is None or len(starts) > 1
 
 
+def queues_known(run: Run) -> bool:
+    """Whether requests say how long they waited to be sent: a tool that does not keep it has them
+    scheduled when they were sent.
+    """
+    waited = any(record.sent_ns not in (None, record.scheduled_ns) for record in run.records)
+    return run.header.imported is None or (waited and starts_known(run))
+
+
 def concurrency(records: Iterable[RequestRecord], seconds: float | None) -> Concurrency:
-    """Requests in flight and decoding, by a sweep over their begins and ends."""
+    """Requests in flight and decoding, by a sweep over their begins and ends.
+
+    Null where no send time is known, or an `ok` request lacks an instant that the figure needs.
+    """
     records = tuple(records)
+    ok = [record for record in records if record.outcome == "ok"]
     flights = spans(records)
     decoding = [
-        (record.first_token_ns, record.last_token_ns)
+        (record.first_token_ns, max(record.first_token_ns, record.last_token_ns))
         for record in records
         if record.first_token_ns is not None and record.last_token_ns is not None
     ]
+    ended = all(
+        record.sent_ns is not None and (record.done_ns, record.last_token_ns) != (None, None)
+        for record in ok
+    )
+    decoded = all(
+        None not in (record.first_token_ns, record.last_token_ns) or record.output_tokens in (0, 1)
+        for record in ok
+    )
     return Concurrency(
-        mean=_mean_open(flights, seconds),
-        peak=_peak(flights),
-        decoding_mean=_mean_open(decoding, seconds),
+        mean=_mean_open(flights, seconds) if flights and ended else None,
+        peak=_peak(flights) if flights else None,
+        decoding_mean=_mean_open(decoding, seconds) if flights and decoded else None,
     )
 
 
 def spans(records: Iterable[RequestRecord]) -> list[tuple[int, int]]:
-    """(sent, done) of each request that was sent; one without an end counts to its last token."""
+    """(sent, done) of each request that was sent; one without an end counts to its last token.
+
+    Where the clock stepped back meanwhile, no time passed: nothing is in flight for less.
+    """
     found = []
     for record in records:
         if record.sent_ns is not None:
             ends = (record.done_ns, record.last_token_ns, record.sent_ns)
-            found.append((record.sent_ns, next(end for end in ends if end is not None)))
+            end = next(end for end in ends if end is not None)
+            found.append((record.sent_ns, max(record.sent_ns, end)))
     return found
 
 

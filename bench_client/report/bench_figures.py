@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench_client.measure.figures import Summary
-from bench_client.measure.timeline import chunk_gaps_ms, itl_ms, ok_records
+from bench_client.measure.timeline import chunk_gaps_ms, itl_ms, ok_records, queues_known
 from bench_client.records import RequestRecord, Run
 
 Figures = dict[str, float | None]
@@ -32,6 +32,11 @@ def ttft_s(record: RequestRecord) -> float | None:
     if record.first_token_ns is None or record.sent_ns is None:
         return None
     return (record.first_token_ns - record.sent_ns) / 1e9
+
+
+def _waited_s(record: RequestRecord) -> float | None:
+    """From when it was due to the send."""
+    return None if record.sent_ns is None else (record.sent_ns - record.scheduled_ns) / 1e9
 
 
 def gaps_s(record: RequestRecord, tool: Tool) -> list[float]:
@@ -128,8 +133,11 @@ def bench_figures(run: Run, summary: Summary, tool: Tool) -> Figures:
     tokens, requests = _fullest_second(ok, tool)
     gaps = [gap for record in ok for gap in gaps_s(record, tool)]
     gap_name = "itl_ms" if tool == "sglang" else "chunk_gap_ms"
-    queue = [
-        (record.sent_ns - record.scheduled_ns) / 1e9 for record in ok if record.sent_ns is not None
+    waits = queues_known(run)
+    queue = [_waited_s(record) if waits else None for record in ok]
+    from_schedule = [
+        None if latency is None or waited is None else latency + waited
+        for latency, waited in zip(latencies, queue, strict=True)
     ]
     return {
         **_totals(summary),
@@ -140,5 +148,6 @@ def bench_figures(run: Run, summary: Summary, tool: Tool) -> Figures:
         **_distribution("ttft_ms", (ttft_s(record) for record in ok), empty=empty),
         **_distribution("tpot_ms", (_tpot_s(record, tool) for record in ok), empty=empty),
         **_distribution(gap_name, gaps, empty=empty),
-        **_distribution("queue_ms", queue, empty=empty),
+        **_distribution("queue_ms", queue, empty=empty if waits else None),
+        **_distribution("e2e_from_schedule_ms", from_schedule, empty=empty if waits else None),
     }

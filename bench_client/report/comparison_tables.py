@@ -6,6 +6,7 @@ from bench_client.report.tables import FIGURES, Column, Figure, Table
 from bench_client.report.text import (
     UNKNOWN,
     column,
+    count,
     interval,
     ms_decimals,
     number,
@@ -110,24 +111,31 @@ def _cost(found: Comparison) -> str:
 
 
 def ratios(found: Comparison) -> Table:
-    """Every figure of a comparison: both means, their ratio and what it could have told."""
+    """Every figure of a comparison: both means, their ratio, what it could have told, and the
+    repeats that would tell 2%.
+    """
     return Table(
         columns=(
             Column("", right=False),
             Column("", right=False),
             *map(Column, ("n", "baseline", "this arm", "ratio", "95% interval", "detectable")),
+            Column("repeats\nfor 2%"),
         ),
         rows=tuple(_ratio(_figure(key), ratio) for key, ratio in found.ratios.items()),
     )
 
 
 def _figure(key: str) -> Figure:
-    return RATIOS.get(key) or Figure(key, key.replace("_", " "), "", two_decimals)
+    """Of a percentile (`ttft_ms.p99`) its figure's, named with it."""
+    name, _, percentile = key.partition(".")
+    figure = RATIOS.get(name) or Figure(name, name.replace("_", " "), "", two_decimals)
+    return figure._replace(title=f"{figure.title} {percentile}".rstrip())
 
 
 def _ratio(figure: Figure, ratio: Ratio) -> tuple[str, ...]:
     means = column((ratio.baseline_mean, ratio.other_mean), figure.decimals)
     n = str(ratio.n[0]) if ratio.paired else f"{ratio.n[0]}, {ratio.n[1]}"
-    mdd = UNKNOWN if ratio.mdd is None else percent(ratio.mdd)
+    exact = ratio.ci95 is not None and ratio.ci95[0] == ratio.ci95[1]
+    mdd = UNKNOWN if ratio.mdd is None or exact else percent(ratio.mdd)
     shown = ratio_with_interval(ratio.ratio, ratio.ci95)
-    return figure.title, figure.unit, n, *means, *shown, mdd
+    return figure.title, figure.unit, n, *means, *shown, mdd, count(ratio.recommended_repeats)

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bench_client.measure.figures import AnswerPart, Comparison, Ratio, Speculation, Summary
-from bench_client.records import Calibration, Load, RunHeader, Server
+from bench_client.measure.imported import log_lines
+from bench_client.records import Load, RunHeader, Server
 from bench_client.report.arms import Arm
+from bench_client.report.client_error import client_error
 from bench_client.report.text import (
     UNKNOWN,
     count,
@@ -91,12 +93,14 @@ def _load(header: RunHeader) -> str:
 
 
 def _loop(load: Load) -> str:
+    held = f", held to {load.rate_limit}" if load.rate_limit else ""
     if load.kind == "closed":
-        return f"closed loop, concurrency {load.concurrency or UNKNOWN}"
-    rate = UNKNOWN if load.request_rate is None else f"{load.request_rate:g}"
+        return f"closed loop, concurrency {load.concurrency or UNKNOWN}{held}"
+    rate = load.request_rate
+    pace = "all at once (inf req/s)" if rate is None else f"{rate:g} req/s"
     cap = f", at most {load.max_concurrency} in flight" if load.max_concurrency else ""
     burst = "" if load.burstiness is None else f", burstiness {load.burstiness:g}"
-    return f"open loop, {rate} req/s{burst}{cap}"
+    return f"open loop, {pace}{burst}{cap}{held}"
 
 
 def _ended(arm: Arm) -> str:
@@ -104,7 +108,12 @@ def _ended(arm: Arm) -> str:
     stop = f", {ended}" if ended in ("interrupted", "aborted") else ""
     took = f" in {duration(summary.duration_s)}" if summary.duration_s is not None else ""
     tokens = f"{count(summary.input_tokens)} tokens in, {count(summary.output_tokens)} out"
-    return f"{summary.requests.ok} ok, {summary.requests.failed} failed{took}{stop}; {tokens}"
+    refused = summary.requests.rate_limited
+    waited = f"; {plural(refused, 'answer')} of 429 waited for" if refused else ""
+    lines = log_lines(arm.run)
+    ended_as = f"{summary.requests.ok} ok, {summary.requests.failed} failed"
+    ended_as = ended_as if lines is None else plural(lines, "log line")
+    return f"{ended_as}{took}{stop}; {tokens}{waited}"
 
 
 def notes(arm: Arm) -> Iterator[Line]:
@@ -112,8 +121,12 @@ def notes(arm: Arm) -> Iterator[Line]:
     summary, client = arm.summary, arm.run.header.client
     yield "throughput", _throughput(summary)
     held = summary.concurrency
-    mean, decoding = number(held.mean, 2), number(held.decoding_mean, 2)
-    yield "concurrency", f"mean {mean}, peak {count(held.peak or None)}, decoding {decoding}"
+    if (held.mean, held.peak, held.decoding_mean) != (None, None, None):
+        mean, decoding = number(held.mean, 2), number(held.decoding_mean, 2)
+        yield "concurrency", f"mean {mean}, peak {count(held.peak)}, decoding {decoding}"
+    if summary.repeats:
+        spread = f"means of tps_decode differ by {percent(summary.repeats.relative_sd)} (sd)"
+        yield "repeats", f"{summary.repeats.n}, {spread}"
     if summary.speculation:
         yield from _speculation(summary.speculation)
     if arm.run.header.imported:
@@ -122,7 +135,7 @@ def notes(arm: Arm) -> Iterator[Line]:
         return
     stamps = f"{client.stamp_source or UNKNOWN} stamps"
     yield "client", f"{client.transport}, {stamps}, {plural(client.workers, 'worker')}"
-    yield "client error", client_error(summary.calibration)
+    yield "client error", client_error(summary.calibration, arm.run.header)
 
 
 def _throughput(summary: Summary) -> str:
@@ -180,19 +193,6 @@ def _language(code: str) -> str:
     return LANGUAGES.get(code, code)
 
 
-def client_error(calibration: Calibration | None) -> str:
-    """The client's own error at the planned load."""
-    if calibration is None:
-        return "not calibrated (bench-client calibrate measures it at this load)"
-    ttft = calibration.ttft_error_mean_ms
-    gap = number(calibration.gap_error_p99_ms, _small(calibration.gap_error_p99_ms))
-    return f"at this load: TTFT {ttft:+.{_small(ttft)}f} ms, gap p99 ±{gap} ms"
-
-
-def _small(ms: float) -> int:
-    return 2 if abs(ms) >= 0.01 else 3
-
-
 def outcome(arm: Arm, baseline: Arm, found: Comparison) -> Iterator[Line]:
     """One arm against the baseline: how much faster, how sure, why, and what speaks against it."""
     if found.refused:
@@ -226,7 +226,13 @@ def _verdict(found: Ratio, ratio: float, baseline: str) -> str:
         return f"{times(ratio)} the speed of {baseline}, too few values for an interval"
     shown = " ".join(ratio_with_interval(ratio, found.ci95))
     if found.ci95[0] <= 1 <= found.ci95[1]:
-        unseen = "" if found.mdd is None else f"; one under {percent(found.mdd)} could not be seen"
+        if found.ci95[0] == found.ci95[1]:
+            return f"{shown}: the same as {baseline}, value by value"
+        unseen = (
+            ""
+            if found.mdd is None
+            else f"; one of {percent(found.mdd)} would be, with 80% probability"
+        )
         return f"{shown}: no difference from {baseline} shown{unseen}"
     return f"{shown}: {'faster' if ratio > 1 else 'slower'} than {baseline}"
 
@@ -247,5 +253,9 @@ def _by_language(found: Speculation | None, comparison: Comparison) -> Iterator[
 def _pairing(found: Comparison) -> str:
     if not found.paired:
         return f"unpaired: {found.unpaired_reason or 'no reason given'}"
-    pairs = max((ratio.n[0] for ratio in found.ratios.values()), default=0)
-    return f"paired by prompt, {plural(pairs, 'pair')}"
+    means = [ratio for name, ratio in found.ratios.items() if "." not in name]  # not percentiles
+    said = f"paired by prompt, {plural(max((ratio.n[0] for ratio in means), default=0), 'pair')}"
+    if found.shared_prompts:
+        shared, every = found.shared_prompts
+        said += f": {shared} of {every} prompts are in both runs, the others are left out"
+    return said

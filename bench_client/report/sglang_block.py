@@ -5,6 +5,7 @@ asked for strictly.
 """
 
 import math
+import re
 
 from bench_client.measure.figures import Summary
 from bench_client.records import Run
@@ -13,6 +14,12 @@ from bench_client.report.bench_figures import Figures, bench_figures
 # The versions whose print differs from the one before.
 FORMS = ("0.4.4", "0.4.9", "0.5.5", "0.5.6", "0.5.8", "0.5.23")
 LATEST = "0.5.23"
+
+# A release with what packages and tags add: v0.5.8, 0.5.6.post2, 0.5.9rc1, 0.5.9.dev3+g1a2b3c.
+_VERSION = re.compile(
+    r"v?(\d{1,4}(?:\.\d{1,4})*)(?:[.-]?(?:a|b|rc|alpha|beta|post|dev)\.?\d*)*(?:\+[\w.]+)?",
+    re.ASCII | re.IGNORECASE,
+)
 
 # (label, figure, first form that prints it, first form that no longer does); a section has no
 # figure. 0.4.4 misspells.
@@ -83,11 +90,14 @@ _BACKENDS = {
 
 
 def form_of(version: str) -> int:
-    """The index in FORMS of how `version` prints. ValueError for one older than the oldest."""
-    try:
-        numbers = [tuple(map(int, form.split("."))) for form in (version, *FORMS)]
-    except ValueError:
-        raise ValueError(f"{version} is no sglang version; write it like {LATEST}") from None
+    """The index in FORMS of how `version` prints, such as 0.5.8, v0.5.8 or 0.5.6.post2.
+
+    ValueError for what is no version, and for one older than the oldest.
+    """
+    match = _VERSION.fullmatch(version.strip())
+    if match is None:
+        raise ValueError(f"{version} is no sglang version; write it like {LATEST}")
+    numbers = [tuple(map(int, form.split("."))) for form in (match.group(1), *FORMS)]
     index = sum(form <= numbers[0] for form in numbers[1:]) - 1
     if index < 0:
         raise ValueError(f"sglang {version} is older than {FORMS[0]}, the oldest form known here")

@@ -73,6 +73,7 @@ FIGURES = (
     Figure("step_ms", "step", "ms", ms_decimals),
 )
 FILE_ROWS = 1000  # a report file of more rows opens slowly, and requests.jsonl has them all
+TELLING_QUEUE = 0.01  # of the mean E2E
 BRIEF_OMITS = ("chunk_gap_ms", "e2e_ms", "queue_ms")
 _SHA256, _E2E, _STEPS = Column("sha256", right=False), Column("E2E", "ms"), Column("verify\nsteps")
 _BRIEF_OMITS_COLUMNS = (_SHA256, _E2E, _STEPS)
@@ -172,7 +173,7 @@ def totals(arm: Arm, brief: bool = False) -> Table:
     rows = []
     for figure in FIGURES:
         stat = figure.stat(arm)
-        if stat is None or stat.mean is None or (brief and figure.key in BRIEF_OMITS):
+        if stat is None or stat.mean is None or (brief and _omitted(figure.key, arm)):
             continue
         rows.append((figure.title, figure.unit, *_cells(stat, figure.decimals, brief)))
         pooled = arm.summary.tps_e2e.pooled
@@ -181,6 +182,19 @@ def totals(arm: Arm, brief: bool = False) -> Table:
             rows.append((f"{figure.title}, pooled", figure.unit, "", mean, *rest))
     columns = (Column("", right=False), Column("", right=False), *map(Column, heads))
     return Table(columns=columns, rows=tuple(rows))
+
+
+def _omitted(key: str, arm: Arm) -> bool:
+    """What is left out of the terminal; waiting at the client only where there was hardly any.
+
+    Another tool's run has few figures, so all of them are shown.
+    """
+    if arm.run.header.imported:
+        return False
+    queue, e2e = arm.summary.queue_ms.mean, arm.summary.e2e_ms.mean
+    if key == "queue_ms" and queue is not None and e2e is not None:
+        return queue <= TELLING_QUEUE * e2e
+    return key in BRIEF_OMITS
 
 
 def _cells(stat: Stat, decimals: Decimals, brief: bool) -> list[str]:

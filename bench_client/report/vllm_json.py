@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench_client.measure.figures import Summary
-from bench_client.measure.timeline import ok_records
+from bench_client.measure.timeline import ok_records, queues_known
 from bench_client.records import Accept, Run
 from bench_client.report.bench_figures import bench_figures, gaps_s, latency_s, ttft_s
 
@@ -29,7 +29,8 @@ _FAMILIES = {
     "tpot": "tpot_ms",
     "itl": "chunk_gap_ms",
     "e2el": "e2e_ms",
-    "client_queue_time": "queue_ms",
+    "client_queue_time": "queue_ms",  # under a cap
+    "e2el_including_client_queue": "e2e_from_schedule_ms",  # under a cap at a finite rate
 }
 _STATISTICS = {
     "mean": "mean",
@@ -66,15 +67,18 @@ def vllm_json(run: Run, summary: Summary, *, details: bool = False) -> str:
     }
     result |= {key: _whole(figures.get(name)) for key, name in _TOTALS.items()}
     result |= {key: figures.get(name) for key, name in _RATES.items()}
+    result |= _latencies(run)
     result |= {
         "max_output_tokens_per_s": figures.get("peak_output_events_per_s"),
         "max_concurrent_requests": _whole(figures.get("peak_requests_in_one_second")),
         "rtfx": 0.0,
     }
     result |= _speculation(run, summary)
+    absent = _absent(result["request_rate"], result["max_concurrency"])
     result |= {
         f"{word}_{key}_ms": figures.get(f"{family}.{statistic}")
         for key, family in _FAMILIES.items()
+        if key not in absent
         for word, statistic in _STATISTICS.items()
     }
     return json.dumps(result | (_details(run) if details else {}), ensure_ascii=False) + "\n"
@@ -115,6 +119,32 @@ def _sum(accepts: Sequence[Accept], name: str) -> int | None:
     return None if None in values else sum(values)
 
 
+def _absent(rate: float | str, cap: int | None) -> set[str]:
+    """The tool gives queueing only under a cap, and latency from the arrival if they are spread."""
+    without = set() if cap else {"client_queue_time"}
+    return without if cap and rate != "inf" else {*without, "e2el_including_client_queue"}
+
+
+def _latencies(run: Run) -> dict[str, Any]:
+    """One entry a request, in seconds, with --save-detailed or not; null where none were kept.
+
+    A failed request has a latency of 0. Queueing is from when a request was due, in a closed loop
+    from when its slot fell free.
+    """
+    if not run.records and run.header.imported:
+        kept = run.header.imported.samples.get("e2e_ms")
+        return {"latencies": kept and [ms / 1e3 for ms in kept], "queue_times": None}
+    ok = {id(record) for record in ok_records(run)}
+    queued = [
+        ((record.sent_ns or record.scheduled_ns) - record.scheduled_ns) / 1e9
+        for record in run.records
+    ]
+    return {
+        "latencies": [latency_s(r, "vllm") if id(r) in ok else 0.0 for r in run.records],
+        "queue_times": queued if queues_known(run) else None,
+    }
+
+
 def _details(run: Run) -> dict[str, Any]:
     """One entry a request; a failed one has zeros and its error, as the tool writes it."""
     ok = {id(record) for record in ok_records(run)}
@@ -124,12 +154,7 @@ def _details(run: Run) -> dict[str, Any]:
         "output_lens": [record.output_tokens if record else 0 for record in good],
         "ttfts": [ttft_s(record) if record else 0.0 for record in good],
         "itls": [gaps_s(record, "vllm") if record else [] for record in good],
-        "latencies": [latency_s(record, "vllm") if record else 0.0 for record in good],
         "start_times": [(record.sent_ns or 0) / 1e9 for record in run.records],
-        "queue_times": [
-            ((record.sent_ns or record.scheduled_ns) - record.scheduled_ns) / 1e9
-            for record in run.records
-        ],
         "generated_texts": [record.output_text or "" for record in run.records],
         "errors": [record.failure.message if record.failure else "" for record in run.records],
     }

@@ -47,7 +47,7 @@ def test_batch_of_varying_size() -> None:
     )
     [run] = import_text(line.format(1, 50.0) + line.format(4, 160.0), "n")
     assert run.header.plan.load == Load(kind="closed")
-    assert imported(run).figures == {"concurrency.decoding_mean": 2.5}
+    assert imported(run).figures == {"log_lines": 2, "concurrency.decoding_mean": 2.5}
     assert imported(run).samples == {"tps_decode": (50.0, 40.0), "step_ms": (20.0, 25.0)}
 
 
@@ -69,5 +69,5 @@ def test_vllm_log_of_a_plain_server() -> None:
     lines = text("engine_logs/vllm-0.24.0-eagle3.log").splitlines()
     plain = "\n".join(line for line in lines if "SpecDecoding" not in line)
     [run] = import_text(plain, "n")
-    assert imported(run).figures == {"log_generation_tok_per_s.max": 280.3}
+    assert imported(run).figures == {"log_lines": 2, "log_generation_tok_per_s.max": 280.3}
     assert run.header.server.name == "vllm"

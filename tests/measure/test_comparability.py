@@ -38,6 +38,11 @@ def test_a_models_path_is_not_its_name() -> None:
     [
         ("plan", {"api": "completions"}, "the APIs differ: chat and completions"),
         ("plan", {"load": Load(kind="closed", concurrency=2)}, "concurrency 1 and concurrency 2"),
+        (
+            "plan",
+            {"load": Load(kind="closed", concurrency=1, rate_limit="2/s")},
+            "the loads differ: concurrency 1 and concurrency 1 held to 2/s",
+        ),
         ("plan", {"sampling": Sampling(temperature=1.0)}, "the temperatures differ (0.6 and 1)"),
         ("plan", {"sampling": Sampling(ignore_eos=True)}, "only one run ignores the end"),
     ],
@@ -61,7 +66,7 @@ def test_failed_requests_are_warned_of_and_left_out() -> None:
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (arm(0.5, range(4, 14)), "the prompts differ: 6 of 14 are in both runs"),
+        (arm(0.5, range(8, 18)), "the prompts differ: 2 of 18 are in both runs"),
         (arm(0.5, plan={"chained": True}), "the prompts are chained on earlier answers"),
         (imported({"tps_decode": SGLANG}), "runs of other tools do not say which prompt"),
         (
@@ -79,10 +84,83 @@ def test_what_is_unpaired(other: Run, said: str) -> None:
     assert found.rows == ()
 
 
+def test_prompts_that_both_runs_have_are_paired() -> None:
+    found = compare(arm(), arm(0.5, range(4, 14)))
+    assert (found.paired, found.shared_prompts) == (True, (6, 14))
+    assert found.ratios["tps_decode"].n == (6, 6)
+    assert found.ratios["tps_decode"].ci95 == pytest.approx((2, 2))
+    assert found.ratios["output_tok_per_s"].n == (6, 6)
+    assert len(found.rows) == 6
+    assert compare(arm(), arm(0.5)).shared_prompts is None
+
+
+def test_unlike_token_limits() -> None:
+    whole = arm()
+    requests = tuple(
+        msgspec.structs.replace(each, max_tokens=40) for each in whole.header.plan.requests
+    )
+    short = changed(whole, "plan", requests=requests)
+    before = whole.header.plan.requests[0].max_tokens
+    said = f"the token limits (--max-tokens) differ in 10 of 10 prompts ({before} and 40)"
+    assert said in " ".join(compare(whole, short).warnings)
+    assert "token limits" not in " ".join(compare(whole, whole).warnings)
+
+
+def test_ignoring_the_end_tells_of_lengths_only_where_they_differ() -> None:
+    other = changed(arm(), "plan", sampling=Sampling(ignore_eos=True))
+    assert "only one run ignores the end of sequence" in compare(arm(), other).warnings
+    longer = run(
+        [answer(i, gaps=(10,) * 60) for i in range(10)],
+        plan={"sampling": Sampling(ignore_eos=True)},
+    )
+    assert "sequence, and answers differ in length by 20% on average" in " ".join(
+        compare(arm(), longer).warnings
+    )
+
+
 def test_answers_of_unlike_length() -> None:
     longer = run([answer(i, gaps=(10,) * 60) for i in range(10)])
     found = compare(arm(), longer)
     assert "answers are 20% longer than the baseline's" in " ".join(found.warnings)
+
+
+def test_open_loops_of_unlike_burstiness() -> None:
+    loads = (Load(kind="open", request_rate=2.0, burstiness=each) for each in (1.0, 0.1))
+    found = compare(*(arm(plan={"load": load}) for load in loads))
+    said = "the loads differ: 2.0 requests/s and 2.0 requests/s of burstiness 0.1"
+    assert said in found.warnings
+
+
+UNLIKE = "the two answers to a prompt differ in length by"
+
+
+def test_answers_of_unlike_length_prompt_by_prompt() -> None:
+    """As long on the whole, so that the mean does not tell."""
+
+    def swapped(short: int) -> Run:
+        return run([answer(i, gaps=(10,) * (39 if i % 2 == short else 59)) for i in range(10)])
+
+    found = compare(swapped(0), swapped(1))
+    assert found.ratios["output_tokens"].ratio == 1
+    assert f"{UNLIKE} 50% on average" in " ".join(found.warnings)
+    assert UNLIKE not in " ".join(compare(swapped(0), swapped(0)).warnings)
+
+
+def test_answers_that_were_compared_need_no_word_of_their_lengths() -> None:
+    def greedy(short: int, sha256: str | None) -> Run:
+        records = [
+            answer(
+                i,
+                gaps=(10,) * (39 if i % 2 == short else 59),
+                output_sha256=sha256,
+                finish_reason="stop",
+            )
+            for i in range(10)
+        ]
+        return run(records, plan={"sampling": Sampling(temperature=0.0)})
+
+    assert UNLIKE not in " ".join(compare(greedy(0, "a"), greedy(1, "b")).warnings)
+    assert UNLIKE in " ".join(compare(greedy(0, None), greedy(1, None)).warnings)
 
 
 def test_rates_of_unlike_definition() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from bench_client.measure.compare import compare
 from bench_client.measure.figures import Comparison
+from bench_client.measure.summary import throughput
 from bench_client.records import Run
 
 from .arms import GAPS, arm, speculative
@@ -83,9 +84,36 @@ def test_what_could_not_be_seen() -> None:
     assert rate.mdd is not None
     assert rate.ci95[0] < 1 < rate.ci95[1]
     said = " ".join(found.warnings)
-    assert f"no difference in tps_decode is shown; one of {rate.mdd:.1%} would have been" in said
+    assert f"no difference in tps_decode is shown; one of {rate.mdd:.1%} would have been, " in said
+    assert "with 80% probability" in said
     assert "for 2% about " in said
-    assert "repeats are needed" in said
+    assert f"about {rate.recommended_repeats} repeats are needed" in said
+
+
+def test_what_it_would_take_is_in_the_file() -> None:
+    found = msgspec.to_builtins(compare(noisy(1), noisy(-1)))["ratios"]
+    assert found["tps_decode"]["minimum_detectable"] > 0.02
+    assert found["tps_decode"]["recommended_repeats"] > 1
+    assert found["tps_e2e"]["recommended_repeats"] > 1
+    assert compare(arm(), arm(prompts=range(20, 30))).ratios["ttft_ms"].recommended_repeats is None
+    plan = {"repeats": 4}
+    lone = compare(arm(prompts=[3], repeats=4, plan=plan), arm(0.5, [3], 4, plan=plan))
+    assert lone.ratios["tps_decode"].recommended_repeats == 3
+
+
+def test_a_run_against_itself_warns_of_nothing() -> None:
+    found = compare(noisy(1), noisy(1))
+    assert found.ratios["tps_decode"].ci95 == (1, 1)
+    assert found.warnings == ()
+
+
+def test_throughput_is_what_the_summary_says() -> None:
+    sides = arm(repeats=2), arm(0.5, repeats=2)
+    rate = compare(*sides).ratios["output_tok_per_s"]
+    told = [throughput(side).output_tok_per_s for side in sides]
+    assert [rate.baseline_mean, rate.other_mean] == pytest.approx(told)
+    assert rate.paired
+    assert rate.ci95 is not None
 
 
 def test_what_repeats_cannot_show() -> None:

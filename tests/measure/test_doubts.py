@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench_client.measure.summary import summarize
-from bench_client.records import Run
+from bench_client.records import Events, Load, RequestRecord, Run, Sampling
 
 from .doubting import doubts, good, severity
 from .runs import answer, failed, imported, run
@@ -55,6 +55,31 @@ def test_short_run() -> None:
     assert severity(imported({"tps_decode": (1.0, 2.0, 3.0, 4.0, 5.0)}), "short_run") is None
 
 
+def test_how_long_another_tool_decoded_may_be_unknown() -> None:
+    untold = good(first_token_ns=None, last_token_ns=None, events=Events())
+    assert severity(imported(records=untold), "short_run") is None
+    told = [answer(i, sent=500 * i) for i in range(10)]
+    assert severity(imported(records=told), "short_run") == "doubtful"
+
+
+def test_short_run_names_what_is_lacking() -> None:
+    def said(records: list[RequestRecord]) -> str:
+        return doubts(run(records))["short_run"].message
+
+    assert "only 4 requests: 5 requests are" in said(
+        [answer(i, gaps=(1500,), sent=2000 * i) for i in range(4)]
+    )
+    assert "only 0.6 s of decoding: 5 s of" in said([answer(i, sent=500 * i) for i in range(10)])
+    both = said([answer(i, sent=500 * i) for i in range(2)])
+    assert "only 2 requests and 0.1 s of decoding: 5 requests and 5 s of decoding" in both
+
+
+@pytest.mark.parametrize(("slots", "expected"), [(10, None), (11, "doubtful"), (50, "doubtful")])
+def test_fewer_requests_than_slots(slots: int, expected: str | None) -> None:
+    load = Load(kind="closed", concurrency=slots)
+    assert severity(run(good(), plan={"load": load}), "fewer_requests_than_slots") == expected
+
+
 def test_unsupported_percentile() -> None:
     assert "cannot support p95, p99" in doubts(run(good()))["unsupported_percentile"].message
     many = [answer(i, gaps=(50, 50), sent=200 * i) for i in range(100)]
@@ -88,3 +113,48 @@ def test_what_an_interruption_cut_off_is_no_failed_request() -> None:
     cut = failed(10, "interrupted")
     assert severity(run([*good(), cut]), "failed_requests") is None
     assert severity(run([*good(), cut, failed(11, "reset")]), "failed_requests") == "invalid"
+
+
+@pytest.mark.parametrize("ended", ["interrupted", None])
+def test_an_interrupted_run_without_one_answer_is_invalid(ended: Any) -> None:
+    cut = [failed(i, "interrupted") for i in range(2)]
+    assert (
+        severity(
+            run(cut, ended=ended, plan={"requests": run(good()).header.plan.requests}),
+            ("interrupted"),
+        )
+        == "invalid"
+    )
+
+
+def test_rate_limited() -> None:
+    whole = good()
+    whole[3] = answer(
+        3, gaps=(20,) * 50, sent=4500, scheduled_ns=1_500_000_000, rate_limited=2, ttft=50
+    )
+    found = summarize(run(whole))
+    doubt = next(doubt for doubt in found.doubts if doubt.code == "rate_limited")
+    assert doubt.severity == "doubtful"
+    assert "429 2 times to 1 of 10 requests, which waited 3.0 s in all" in doubt.message
+    assert found.requests.rate_limited == 2
+    assert found.ttft_ms.max == 50
+    assert severity(run(good()), "rate_limited") is None
+
+
+@pytest.mark.parametrize(
+    ("lengths", "ignore_eos", "expected"),
+    [
+        ((3, 60, 3, 60), False, "note"),
+        ((3, 60, 3, 60), True, None),  # each prompt's own limit, as asked for
+        ((40, 60, 40, 60), False, None),
+        ((60,), False, None),
+    ],
+)
+def test_unequal_output_lengths(
+    lengths: tuple[int, ...], ignore_eos: bool, expected: str | None
+) -> None:
+    records = [answer(i, gaps=(50,) * (n - 1), sent=4000 * i) for i, n in enumerate(lengths)]
+    sampling = Sampling(ignore_eos=ignore_eos)
+    found = doubts(run(records, plan={"sampling": sampling})).get("unequal_output_lengths")
+    assert (found.severity if found else None) == expected
+    assert found is None or "answers have 3 to 60 tokens (sd 104% of the mean)" in found.message

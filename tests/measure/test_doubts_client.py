@@ -13,6 +13,8 @@ from .runs import answer, imported, run
 def test_clock_step() -> None:
     stepped = {"clock": Clock(step_ns=-3_000_000, checks=9)}
     assert severity(run(good(), client=stepped), "clock_step") == "doubtful"
+    hour = {"clock": Clock(step_ns=3_600_000_000_000, checks=9)}
+    assert severity(run(good(), client=hour), "clock_step") == "invalid"
     assert (
         severity(run(good(), client={"clock": Clock(step_ns=5000, checks=9)}), "clock_step") is None
     )
@@ -97,6 +99,45 @@ def test_calibration_error(ttft_ms: float, gap_ms: float, said: str | None) -> N
     found = doubts(run(good(), client={"calibration": calibration})).get("calibration_error")
     assert (found.severity if found else None) == ("doubtful" if said else None)
     assert found is None or said is None or said in found.message
+
+
+@pytest.mark.parametrize(
+    ("carried", "server_slower", "expected"),
+    [(4787.0, 0.0, None), (975.0, 3.9, "note"), (975.0, 0.1, "doubtful")],
+)
+def test_calibration_load(carried: float, server_slower: float, expected: str | None) -> None:
+    calibration = Calibration(
+        streams=1,
+        events=1950,
+        events_per_s=carried,
+        ttft_error_mean_ms=0.1,
+        ttft_error_p99_ms=0.1,
+        gap_error_p99_ms=0.1,
+        gap_p99_difference_ms=0.0,
+        merged_events=0,
+        planned_events_per_s=4787.0,
+        server_slower=server_slower,
+    )
+    found = doubts(run(good(), client={"calibration": calibration})).get("calibration_load")
+    assert (found.severity if found else None) == expected
+    assert found is None or "only 975 of the planned 4,787 events/s" in found.message
+
+
+def test_of_few_values_the_largest_own_error_counts() -> None:
+    calibration = Calibration(
+        streams=1,
+        events=50,
+        events_per_s=50.0,
+        ttft_error_mean_ms=0.1,
+        ttft_error_p99_ms=None,
+        ttft_error_max_ms=5.1,
+        gap_error_p99_ms=None,
+        gap_error_max_ms=1.9,
+        gap_p99_difference_ms=None,
+        merged_events=0,
+    )
+    found = doubts(run(good(), client={"calibration": calibration}))["calibration_error"]
+    assert "(5.10 ms at most)" in found.message
 
 
 def test_another_tools_run_has_no_client_of_ours() -> None:

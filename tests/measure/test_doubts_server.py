@@ -1,12 +1,13 @@
 """Doubts about the server: each provoked, and left alone."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from bench_client.records import Run, Sampling
 
-from .doubting import good, joined, severity
+from .doubting import doubts, good, joined, severity
 from .runs import answer, run, told
 
 DRAFTS = "vllm:spec_decode_num_drafts_total"
@@ -17,6 +18,13 @@ ASKED = {"name": "arm", "argv": ("serve",), "speculative_asked": {"num_speculati
 def test_prefix_cache_hits_by_request() -> None:
     assert severity(run(good(cached_tokens=2)), "prefix_cache_hits") == "doubtful"
     assert severity(run(good(cached_tokens=0)), "prefix_cache_hits") is None
+
+
+def test_an_answer_without_a_count_had_nothing_cached() -> None:
+    """Engines leave out a count of zero: a cold repeat, and a warm one."""
+    cold, warm = good(cached_tokens=None), good(cached_tokens=10, repeat=1)
+    found = doubts(run([*cold, *warm]))["prefix_cache_hits"]
+    assert found.message.startswith("50.0% of the input tokens")
 
 
 @pytest.mark.parametrize(
@@ -140,3 +148,53 @@ def test_capped_server() -> None:
 def test_one_at_a_time_is_no_cap_however_long_the_prefill() -> None:
     records = [answer(i, gaps=(10,) * 50, ttft=5000, sent=6000 * i) for i in range(12)]
     assert severity(run(records), "capped_server") is None
+
+
+def on_gpus(*masks: int, others: Sequence[str] = (), serving: bool = True) -> Run:
+    """A sample for each mask, of GPU 0; nobody serves on GPU 1, which is hot and full."""
+    rows = tuple(
+        {
+            "at_unix_ns": at,
+            "gpu": {
+                "0": {
+                    "throttle_reasons": mask,
+                    "server_processes": int(serving),
+                    "other_processes": list(others),
+                },
+                "1": {"throttle_reasons": 0x20, "other_processes": ["python3 1"]},
+            },
+        }
+        for at, mask in enumerate(masks)
+    )
+    return run(good(), telemetry=rows)
+
+
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        (0x20, "sw thermal slowdown"),
+        (0x08, "hw slowdown"),
+        (0x40, "hw thermal slowdown"),
+        (0x80, "hw power brake slowdown"),
+    ],
+)
+def test_gpu_throttled(mask: int, said: str) -> None:
+    found = doubts(on_gpus(mask, mask, 0, 0, 0))["gpu_throttled"]
+    assert found.severity == "doubtful"
+    assert f"GPU 0 in 40% of the samples ({said})" in found.message
+    assert "GPU 1" not in found.message
+    assert severity(on_gpus(mask, *([0] * 9)), "gpu_throttled") is None  # a tenth
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x02, 0x04, 0x10])
+def test_idle_clocks_and_the_power_cap_are_no_fault(mask: int) -> None:
+    assert severity(on_gpus(mask, mask), "gpu_throttled") is None
+
+
+def test_gpu_shared() -> None:
+    found = doubts(on_gpus(0, 0, others=["python3 4242"]))["gpu_shared"]
+    assert found.severity == "doubtful"
+    assert "(python3 4242 on GPU 0)" in found.message
+    assert severity(on_gpus(0, 0), "gpu_shared") is None
+    # Where NVML does not name the server's own processes, these are among the others.
+    assert severity(on_gpus(0, 0, others=["python3 1"], serving=False), "gpu_shared") is None

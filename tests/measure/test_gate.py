@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
+from bench_client.measure.compare import compare
 from bench_client.measure.figures import Comparison, Interval, Ratio
 from bench_client.measure.gate import GateError, evaluate, parse_gate
+from bench_client.records import Load
+
+from .arms import arm
+from .runs import imported
 
 
 def comparison(ci95: Interval | None, refused: str | None = None, **ratio: Any) -> Comparison:
@@ -38,6 +43,7 @@ def comparison(ci95: Interval | None, refused: str | None = None, **ratio: Any) 
         ("accept_length > 1.2", "accept_length", ">", 1.2),
         ("itl_ms < .9", "itl_ms", "<", 0.9),
         ("tps_e2e >= 100%", "tps_e2e", ">=", 2.0),
+        ("ttft_ms.p99 <= 5%", "ttft_ms.p99", "<=", 1.05),
     ],
 )
 def test_what_parses(text: str, figure: str, operator: str, bar: float) -> None:
@@ -58,6 +64,8 @@ def test_what_parses(text: str, figure: str, operator: str, bar: float) -> None:
         ("speed >= 1", "'speed' is no figure of a gate; these are: tps_decode, "),
         ("tps_decode >= -3", "ratios are above 0; add % for a change"),
         ("tps_decode >= -100%", "ratios are above 0"),
+        ("ttft_ms.p42 <= 1", "'ttft_ms.p42' is no figure of a gate"),
+        ("output_tok_per_s.p99 >= 1", "a percentile, such as ttft_ms.p99 (p50, p90, p95, p99)"),
     ],
 )
 def test_what_does_not(text: str, said: str) -> None:
@@ -97,7 +105,12 @@ def test_what_is_said() -> None:
 @pytest.mark.parametrize(
     ("text", "found", "said"),
     [
-        ("tps_decode >= 1", comparison(None), "0.960 without an interval"),
+        ("tps_decode >= 1", comparison(None), "0.960 without an interval: use at least 3 prompts"),
+        (
+            "tps_decode >= 1",
+            comparison(None, n=(1, 1), paired=False),
+            "it is one value a run, which says nothing of how it varies",
+        ),
         ("tps_decode >= 1", comparison(None, ratio=None), "not known of both runs"),
         ("ttft_ms <= 1", comparison((1, 1)), "ttft_ms is not known of both runs"),
         ("tps_decode >= 1", comparison((2, 3), refused="the models differ"), "the models differ"),
@@ -107,3 +120,51 @@ def test_without_an_interval_it_cannot_tell(text: str, found: Comparison, said: 
     result = evaluate(parse_gate(text), found)
     assert result.outcome == "cant_tell"
     assert said in result.sentence
+
+
+def test_runs_that_may_not_be_compared_stop_a_check() -> None:
+    gate = parse_gate("tps_decode >= 1")
+    refused = evaluate(gate, comparison((2, 3), refused="the models differ"))
+    assert (refused.outcome, refused.unlike, refused.stops) == ("cant_tell", True, True)
+    assert evaluate(gate, comparison((0.9, 0.95))).stops
+    assert not evaluate(gate, comparison((0.9, 1.1))).stops
+    assert not evaluate(gate, comparison((1.1, 1.2))).stops
+
+
+def test_throughput_of_a_closed_loop_can_be_told() -> None:
+    gate = parse_gate("output_tok_per_s >= 50%")
+    result = evaluate(gate, compare(arm(), arm(0.5)))
+    assert result.outcome == "pass"
+    assert result.ci95 is not None
+    assert result.ci95[0] < result.ci95[1] or result.ratio == pytest.approx(result.ci95[0])
+    slower = evaluate(gate, compare(arm(), arm(0.9)))
+    assert slower.outcome == "fail"
+
+
+def test_throughput_of_an_open_loop_cannot() -> None:
+    load = {"load": Load(kind="open", request_rate=1.0)}
+    found = compare(arm(plan=load, duration_ns=10**10), arm(0.5, plan=load, duration_ns=10**10))
+    result = evaluate(parse_gate("output_tok_per_s >= 1"), found)
+    assert result.outcome == "cant_tell"
+    assert "it is one value a run" in result.sentence
+
+
+def test_a_percentile_is_told_where_there_are_values_enough() -> None:
+    gates = [parse_gate(text) for text in ("itl_ms.p99 <= -40%", "ttft_ms.p99 <= 5%")]
+    found = compare(arm(), arm(0.5), percentiles=[gate.figure for gate in gates])
+    inside, few = (evaluate(gate, found) for gate in gates)
+    assert inside.outcome == "pass"
+    assert few.outcome == "cant_tell"
+    assert "p99 needs 100 values of each run, there are 10 and 10" in few.sentence
+    medians = compare(arm(prompts=range(5)), arm(0.5, range(5)), percentiles=["ttft_ms.p50"])
+    fewer = evaluate(parse_gate("ttft_ms.p50 <= 5%"), medians)
+    assert "use at least 8 prompts" in fewer.sentence
+
+
+def test_percentiles_of_another_tool() -> None:
+    printed = [imported(figures={"ttft_ms.p99": value}) for value in (50.0, 60.0)]
+    result = evaluate(
+        parse_gate("ttft_ms.p99 <= 1"), compare(*printed, percentiles=["ttft_ms.p99"])
+    )
+    assert result.ratio == pytest.approx(1.2)
+    assert "it is one value a run" in result.sentence

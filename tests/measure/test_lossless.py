@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from bench_client.measure.lossless import lossless
 from bench_client.records import Run, Sampling
 
@@ -13,7 +15,7 @@ GREEDY = {"plan": {"sampling": Sampling(temperature=0.0)}}
 def arm(*answers: tuple[int, ...] | None, **parts: Any) -> Run:
     """One prompt for each answer; null: token ids are not known."""
     records = [
-        answer(i, output_token_ids=ids, output_sha256=f"hash of {ids}")
+        answer(i, output_token_ids=ids, output_sha256=f"hash of {ids}", finish_reason="stop")
         for i, ids in enumerate(answers)
     ]
     return run(records, **{**GREEDY, **parts})
@@ -66,6 +68,91 @@ def test_nothing_known_of_an_answer() -> None:
     assert found is not None
     assert found.compared == 0
     assert "could not be compared" in found.sentence
+
+
+def capped(at: int, **fields: Any) -> Run:
+    """Three answers of 60 tokens, the last of which ends by itself after 20, cut at `at`."""
+    records = []
+    for i, whole in enumerate((60, 60, 20)):
+        ids = tuple(range(min(whole, at)))
+        known = {"output_token_ids": ids, "output_tokens": len(ids), "output_sha256": f"{i} {ids}"}
+        end = "length" if at < whole else "stop"
+        records.append(answer(i, finish_reason=end, **{**known, **fields}))
+    return run(records, **GREEDY)
+
+
+def test_unlike_token_limits_are_no_difference() -> None:
+    found = lossless(capped(40), capped(30))
+    assert found is not None
+    assert (found.compared, found.equal, found.cut, found.first_difference) == (3, 3, 2, {})
+    assert found.finish_reasons_differ == 0
+    assert found.sentence == (
+        "all 3 greedy answers are the same, 2 of them up to where a token limit cuts one"
+    )
+    uncut = lossless(capped(100), capped(30))
+    assert uncut is not None
+    assert (uncut.equal, uncut.finish_reasons_differ) == (3, 0)
+    every = lossless(capped(15), capped(10))
+    assert every is not None
+    assert every.sentence == (
+        "all 3 greedy answers are the same up to where a token limit cuts one"
+    )
+
+
+def test_a_cut_answer_may_differ_before() -> None:
+    mine = run([answer(0, output_token_ids=(1, 2, 3, 4), finish_reason="length")], **GREEDY)
+    theirs = run([answer(0, output_token_ids=(1, 9), finish_reason="length")], **GREEDY)
+    found = lossless(mine, theirs)
+    assert found is not None
+    assert (found.compared, found.equal, found.first_difference) == (1, 0, {"p0": 1})
+
+
+def test_an_answer_that_ends_early_by_itself_differs() -> None:
+    """The same limit: the shorter one stopped, and no limit explains it."""
+    mine = run([answer(0, output_token_ids=(1, 2, 3, 4), finish_reason="length")], **GREEDY)
+    theirs = run([answer(0, output_token_ids=(1, 2), finish_reason="stop")], **GREEDY)
+    found = lossless(mine, theirs)
+    assert found is not None
+    assert (found.equal, found.first_difference, found.finish_reasons_differ) == (0, {"p0": 2}, 1)
+
+
+def test_a_hash_says_nothing_of_a_cut_answer_but_the_text_does() -> None:
+    hashed = lossless(*(capped(at, output_token_ids=None) for at in (40, 30)))
+    assert hashed is not None
+    assert (hashed.compared, hashed.equal, hashed.uncompared) == (1, 1, 2)
+    assert hashed.sentence.startswith("all 1 comparable greedy answers are the same; 2 of 3")
+
+    def text(said: str, tokens: int) -> Run:
+        cut = answer(0, finish_reason="length", output_text=said, output_tokens=tokens)
+        return run([msgspec.structs.replace(cut, output_sha256=said)], **GREEDY)
+
+    for longer, equal in (("a wörld", 1), ("b wörld", 0)):
+        found = lossless(text(longer, 4), text("a w\ufffd", 3))
+        assert found is not None
+        assert (found.compared, found.equal) == (1, equal)
+
+
+def test_what_could_not_be_compared_is_counted() -> None:
+    def some(known: int) -> Run:
+        records = [answer(i, output_sha256="a" if i < known else None) for i in range(12)]
+        return run(records, **GREEDY)
+
+    found = lossless(some(3), some(12))
+    assert found is not None
+    assert (found.compared, found.equal, found.uncompared) == (3, 3, 9)
+    assert found.sentence == (
+        "all 3 comparable greedy answers are the same; 9 of 12 could not be compared"
+    )
+
+
+def test_finish_reasons_of_greedy_answers() -> None:
+    def ending(*reasons: str) -> Run:
+        return run([answer(i, finish_reason=end) for i, end in enumerate(reasons)], **GREEDY)
+
+    found = lossless(ending("stop", "stop", "length"), ending("stop", "length", "length"))
+    assert found is not None
+    assert found.finish_reasons_differ == 1
+    assert found.sentence.endswith("; finish reasons differ in 1 of 3")
 
 
 def test_failed_answers_and_other_prompts_are_left_out() -> None:

@@ -16,6 +16,7 @@ from bench_client.measure.stats import (
     detectable,
     paired_ratio,
     recommended_repeats,
+    repeats_as_units,
     unpaired_ratio,
 )
 
@@ -26,8 +27,17 @@ def test_describe_by_hand() -> None:
     stat = describe([1, 2, 3, 4])
     assert (stat.n, stat.mean, stat.p50, stat.min, stat.max) == (4, 2.5, 2.5, 1, 4)
     assert stat.sd == pytest.approx(math.sqrt(5 / 3))
-    # Student's t with 3 degrees of freedom: 3.182 x 1.291 / 2.
-    assert stat.ci95 == pytest.approx((2.5 - 2.0542, 2.5 + 2.0542), abs=1e-3)
+    # Student's t with 3 degrees of freedom, of the logarithm: 3.182 x 1.291 / 2 / 2.5.
+    factor = math.exp(2.0542 / 2.5)
+    assert stat.ci95 == pytest.approx((2.5 / factor, 2.5 * factor), abs=1e-3)
+    # With a value of 0 there is no logarithm.
+    half = 3.1824 * 2.5 / 2  # sd of 0, 0, 0, 5 is 2.5
+    assert describe([0, 0, 0, 5]).ci95 == pytest.approx((1.25 - half, 1.25 + half), abs=1e-3)
+
+
+def test_an_interval_of_few_latencies_stays_above_0() -> None:
+    low, high = describe([40.0, 60.0, 1100.0]).ci95 or (-1, -1)
+    assert 0 < low < 400 < high
 
 
 @pytest.mark.parametrize(
@@ -87,7 +97,8 @@ def test_clusters_are_resampled_whole() -> None:
     # By hand: residuals (sum - mean x count) / mean count, their sd / sqrt(3), t = 4.303.
     pulls = np.array([500 * -0.7, 300 * 0.3, 200 * 1.3]) / (1000 / 3)
     half = 4.3027 * pulls.std(ddof=1) / math.sqrt(3)
-    assert clustered.ci95 == pytest.approx((10.7 - half, 10.7 + half), abs=1e-3)
+    factor = math.exp(half / 10.7)
+    assert clustered.ci95 == pytest.approx((10.7 / factor, 10.7 * factor), abs=1e-3)
     assert alone.ci95[1] - alone.ci95[0] < (clustered.ci95[1] - clustered.ci95[0]) / 10
 
 
@@ -206,14 +217,30 @@ def test_repeats_cannot_average_out_what_prompts_gain_unlike() -> None:
 def test_repeats_average_out_chance() -> None:
     """All variance is within prompts, and what it adds to that of their means is taken off."""
     alike = [[0.5 + e, 0.5 - e] for e in np.linspace(-0.1, 0.1, 11)]
-    within = np.mean([np.var(prompt, ddof=1) for prompt in alike])
     budget = 11 * (math.log(1.02) / (2.2281 + 0.8791)) ** 2
-    assert recommended_repeats(alike) == math.ceil(within / budget)
+    assert recommended_repeats(alike) == math.ceil(np.var(alike, ddof=1) / budget)
     # Prompts whose means differ by chance alone: 2 x their variance is the variance within.
     wide = 0.05
     chance = [[0.5 + e + wide, 0.5 + e - wide] for e in np.linspace(-0.05, 0.05, 11)]
     assert np.var(np.linspace(-0.05, 0.05, 11), ddof=1) < 2 * wide**2 / 2
-    assert recommended_repeats(chance) == math.ceil(2 * wide**2 / budget)
+    assert recommended_repeats(chance) == math.ceil(np.var(chance, ddof=1) / budget)
+
+
+def test_prompts_gain_unlike_only_on_evidence() -> None:
+    """Prompts that gain alike, as noisy as to need some repeats: an F test errs in 5%."""
+    rng = np.random.default_rng(7)
+    chance = [recommended_repeats(rng.normal(0.5, 0.05, (11, 3)).tolist()) for _ in range(200)]
+    assert sum(found is None for found in chance) <= 20
+    real = [
+        recommended_repeats((rng.normal(0.5, 0.2, (11, 1)) + rng.normal(0, 0.05, (11, 3))).tolist())
+        for _ in range(50)
+    ]
+    assert real.count(None) >= 45
+
+
+def test_repeats_where_they_are_the_units() -> None:
+    assert repeats_as_units(0.04, 5) == math.ceil(5 * (math.log(1.04) / math.log(1.02)) ** 2)
+    assert repeats_as_units(0.001, 5) == 3
 
 
 def paired(rng: np.random.Generator) -> bool:

@@ -8,8 +8,9 @@ import pytest
 
 from bench_client.measure.figures import Summary
 from bench_client.measure.summary import summarize
-from bench_client.records import Calibration, Load
+from bench_client.records import Calibration, Events, Load
 
+from .arms import arm
 from .published import SGLANG, SGLANG_ACCEPT, SGLANG_EAGLE3
 from .runs import MS, answer, failed, imported, run, sha, told
 
@@ -267,5 +268,52 @@ def test_aggregates_of_another_tool() -> None:
 def test_records_of_another_tool_without_start_times() -> None:
     found = summarize(imported(records=[answer(0, reads=0), answer(1, reads=0)]))
     assert found.ttft_ms.n == 2
-    assert (found.queue_ms.n, found.duration_s, found.concurrency.peak) == (0, None, 0)
+    assert (found.queue_ms.n, found.duration_s, found.concurrency.peak) == (0, None, None)
     assert found.rows[0].prompt_id is None
+
+
+def test_what_another_tool_does_not_say_is_unknown_and_not_0() -> None:
+    """A block without E2E, and records that keep neither first token nor waiting."""
+    block = summarize(
+        imported(figures={"requests.ok": 10.0, "duration_s": 2.0, "ttft_ms.mean": 50.0})
+    )
+    held = block.concurrency
+    assert (held.mean, held.peak, held.decoding_mean) == (None, None, None)
+    coarse = [
+        answer(i, sent=500 * i, first_token_ns=None, events=Events(), reads=0) for i in (0, 1)
+    ]
+    kept = summarize(imported(records=coarse))
+    assert (kept.concurrency.peak, kept.concurrency.decoding_mean) == (1, None)
+    assert kept.queue_ms.n == 0
+    waiting = [msgspec.structs.replace(each, scheduled_ns=0) for each in coarse]
+    assert summarize(imported(records=waiting)).queue_ms.mean == pytest.approx(250)
+
+
+def test_an_own_answer_without_tokens_decodes_for_no_time() -> None:
+    empty = answer(0, output_tokens=0, first_token_ns=None, last_token_ns=None, events=Events())
+    assert summarize(run([empty, answer(1, sent=500)])).concurrency.decoding_mean is not None
+
+
+def test_means_that_contradict_each_other_give_no_decoding_concurrency() -> None:
+    figures: dict[str, float | None] = {
+        "requests.ok": 10.0,
+        "duration_s": 2.0,
+        "ttft_ms.mean": 90.0,
+        "e2e_ms.mean": 50.0,
+    }
+    held = summarize(imported(figures=figures)).concurrency
+    assert (held.mean, held.decoding_mean) == (0.25, None)
+    told = imported(figures={**figures, "concurrency.decoding_mean": -184.0})
+    assert summarize(told).concurrency.decoding_mean is None
+
+
+def test_the_spread_of_repeats() -> None:
+    assert summarize(arm()).repeats is None
+    records = [
+        answer(i, gaps=(gap,) * 50, repeat=r) for r, gap in enumerate((20, 25)) for i in range(4)
+    ]
+    found = summarize(run(records)).repeats
+    assert found is not None
+    assert found.n == 2
+    assert found.sd == pytest.approx(10 / 2**0.5)
+    assert found.relative_sd == pytest.approx(10 / 2**0.5 / 45)

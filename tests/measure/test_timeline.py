@@ -169,3 +169,16 @@ def test_duration_is_unknown_where_starts_are() -> None:
     assert duration_s(imported(records=[answer(0), answer(1)])) is None
     assert duration_s(imported(records=[answer(0), answer(1, sent=100)])) == pytest.approx(0.21)
     assert duration_s(run([])) is None
+
+
+def test_a_clock_that_steps_back_makes_no_negative_time() -> None:
+    back = answer(0, sent=9000, done_ns=3000 * MS, last_token_ns=2900 * MS)
+    held = concurrency([back, answer(1, sent=9000)], 1.0)
+    assert held.mean == pytest.approx(0.11)  # of the other alone
+    assert held.decoding_mean == pytest.approx(0.06)
+    assert held.peak == 2
+    stepped = run([back], duration_ns=-5 * 10**9)
+    assert summarize(stepped).concurrency.mean is None
+    opened = run([back], duration_ns=-5 * 10**9, plan={"load": Load(kind="open", request_rate=1)})
+    assert duration_s(opened) == 0
+    assert summarize(opened).concurrency.mean is None

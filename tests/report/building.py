@@ -40,6 +40,7 @@ CALIBRATION = Calibration(
     gap_error_p99_ms=0.052,
     gap_p99_difference_ms=0.01,
     merged_events=0,
+    planned_events_per_s=44.0,
 )
 
 

@@ -81,14 +81,26 @@ def test_block_is_what_that_version_prints(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "like"), [("0.4.5", "0.4.4"), ("0.5.9", "0.5.8"), ("1.0.0", "0.5.23")]
+    ("version", "like"),
+    [
+        ("0.4.5", "0.4.4"),
+        ("0.5.9", "0.5.8"),
+        ("1.0.0", "0.5.23"),
+        ("v0.5.8", "0.5.8"),
+        ("0.5.6.post2", "0.5.6"),
+        ("v0.5.9rc1", "0.5.8"),
+        ("0.5.9.dev3+g1a2b3c", "0.5.8"),
+        ("0.5.5+cu128", "0.5.5"),
+    ],
 )
 def test_a_version_between_forms_prints_like_the_older(version: str, like: str) -> None:
     summary = summarize(RUN)
     assert sglang_block(RUN, summary, version) == sglang_block(RUN, summary, like)
 
 
-@pytest.mark.parametrize("version", ["0.4.3", "new"])
+@pytest.mark.parametrize(
+    "version", ["0.4.3", "v0.4.3.post1", "new", "v", "0.5.x", "0.5.8 or so", "0.5.٨"]
+)
 def test_a_version_that_is_not_known_is_refused(version: str) -> None:
     with pytest.raises(ValueError, match="sglang"):
         sglang_block(RUN, summarize(RUN), version)

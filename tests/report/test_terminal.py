@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from bench_client.measure.figures import Comparison
+from bench_client.measure.figures import Comparison, Concurrency, Repeats
 from bench_client.records import Imported, Load
 from bench_client.report import terminal
 from bench_client.report.arms import Report, make_report
@@ -125,13 +125,44 @@ def test_accept_length_along_the_answer_only_where_it_changes(
     assert (line in rendered(terminal.arm(arm))) is told
 
 
+def test_equal_values_are_said_to_be_equal() -> None:
+    equal = building.ratio(1.0, (1.0, 1.0), (60.0, 60.0), 0.0)
+    shown = rendered(
+        terminal.comparison(compared(replace(samples.comparison(), ratios={"tps_decode": equal})))
+    )
+    assert "the same as sglang, value by value" in shown
+    assert "0.0%" not in shown
+
+
+def test_prompts_that_only_one_run_has_are_told() -> None:
+    found = replace(samples.comparison(), paired=True, shared_prompts=(6, 12))
+    shown = " ".join(rendered(terminal.comparison(compared(found))).split())
+    assert ": 6 of 12 prompts are in both runs, the others are left out" in shown
+
+
+def test_the_spread_of_repeats_is_told() -> None:
+    arm = make_report([samples.sglang()]).arms[0]
+    spread = Repeats(n=3, sd=1.0, relative_sd=0.021)
+    shown = rendered(terminal.arm(replace(arm, summary=replace(arm.summary, repeats=spread))))
+    assert "3, means of tps_decode differ by 2.1% (sd)" in shown
+
+
+def test_unknown_concurrency_is_left_out() -> None:
+    arm = make_report([samples.sglang()]).arms[0]
+    unknown = Concurrency(mean=None, peak=None, decoding_mean=None)
+    summary = replace(arm.summary, concurrency=unknown)
+    shown = rendered(terminal.arm(replace(arm, summary=summary)))
+    assert "concurrency mean" not in " ".join(shown.split())
+    assert "concurrency     mean 1.00" in rendered(terminal.arm(arm))
+
+
 def test_no_difference_is_said_so() -> None:
     equal = building.ratio(1.03, (0.98, 1.08), (60.0, 61.7), 0.07)
     shown = rendered(
         terminal.comparison(compared(replace(samples.comparison(), ratios={"tps_decode": equal})))
     )
     assert "decoding 1.03x [0.98, 1.08]: no difference from sglang shown" in shown
-    assert "one under 7.0% could not be seen" in " ".join(shown.split())
+    assert "one of 7.0% would be, with 80% probability" in " ".join(shown.split())
     assert "faster than" not in shown
 
 
@@ -196,6 +227,30 @@ def test_loops_are_said_as_asked() -> None:
     header = replace(run.header, plan=replace(run.header.plan, load=load))
     shown = rendered(terminal.arm(make_report([(replace(run, header=header), found)]).arms[0]))
     assert "open loop, 4 req/s, burstiness 1, at most 8 in flight" in shown
+
+
+def test_a_rate_limit_is_part_of_the_load() -> None:
+    run, found = samples.sglang()
+    load = Load(kind="closed", concurrency=6, rate_limit="2/s")
+    header = replace(run.header, plan=replace(run.header.plan, load=load))
+    shown = rendered(terminal.arm(make_report([(replace(run, header=header), found)]).arms[0]))
+    assert "closed loop, concurrency 6, held to 2/s" in shown
+
+
+@pytest.mark.parametrize(("queue_ms", "is_shown"), [(350.0, True), (340.0, False)])
+def test_waiting_at_the_client_is_shown_where_it_tells(queue_ms: float, is_shown: bool) -> None:
+    run, found = samples.sglang()
+    e2e = building.stat([34_500.0, 34_500.0])
+    changed = replace(found, queue_ms=building.stat([queue_ms, queue_ms]), e2e_ms=e2e)
+    shown = rendered(terminal.arm(make_report([(run, changed)]).arms[0]))
+    assert any(line.startswith("queue") for line in shown.splitlines()) == is_shown
+
+
+def test_answers_of_429_are_told() -> None:
+    run, found = samples.sglang()
+    changed = replace(found, requests=replace(found.requests, rate_limited=4))
+    shown = rendered(terminal.arm(make_report([(run, changed)]).arms[0]))
+    assert "4 answers of 429 waited for" in shown
 
 
 def test_an_imported_run_goes_by_its_label() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bench_client.imports.files import import_file
 from bench_client.measure.summary import summarize
-from bench_client.records import Accept, Events, Failure, Load, RequestRecord, Run, Server
+from bench_client.records import Accept, Events, Failure, Imported, Load, RequestRecord, Run, Server
 from bench_client.report.vllm_json import vllm_json
 from tests.factories import header, plan, record
 
@@ -91,14 +91,46 @@ def test_values_by_hand() -> None:
         "mean_tpot_ms": 18.0,
         "mean_client_queue_time_ms": 100.0,
         "std_client_queue_time_ms": 100.0,  # divided by n
+        "mean_e2el_including_client_queue_ms": 290.0,
+        "p99_e2el_including_client_queue_ms": 388.0,
+        "latencies": [0.19, 0.19, 0.0],  # of all, a failed one's is 0
+        "queue_times": [0.0, 0.2, 0.4],
         "spec_decode_num_drafts": 4,
         "spec_decode_draft_tokens": 12,
         "spec_decode_accepted_tokens": 6,
         "spec_decode_acceptance_length": 2.5,
         "spec_decode_acceptance_rate": 50.0,
     }
-    assert {key: entry[key] for key in expected} == pytest.approx(expected)
-    assert "ttfts" not in entry
+    for key, value in expected.items():
+        assert entry[key] == pytest.approx(value), key
+    assert not entry.keys() & {"ttfts", "start_times", "input_lens"}
+
+
+@pytest.mark.parametrize(
+    ("load", "queue", "with_queue"),
+    [
+        (Load(kind="open", request_rate=8.0, max_concurrency=1), True, True),
+        (Load(kind="open", request_rate=8.0), False, False),
+        (Load(kind="open"), False, False),
+        (Load(kind="closed", concurrency=4), True, False),
+    ],
+)
+def test_queueing_is_there_where_vllm_gives_it(load: Load, queue: bool, with_queue: bool) -> None:
+    """vllm/benchmarks/serve.py: under a cap; from the arrival at a finite rate too."""
+    entry = written(msgspec.structs.replace(RUN, header=header(plan=plan(load=load))))
+    assert ("mean_client_queue_time_ms" in entry) == queue
+    assert ("mean_e2el_including_client_queue_ms" in entry) == with_queue
+    keys = list(entry)
+    assert keys.index("total_token_throughput") + 1 == keys.index("latencies")
+    assert keys.index("queue_times") + 1 == keys.index("max_output_tokens_per_s")
+
+
+def test_an_import_without_requests_has_the_latencies_that_were_kept() -> None:
+    entry = written(run_of(stream(0, 0), stream(1, 200)))
+    [back] = import_file("r.json", json.dumps(entry))
+    again = written(back)
+    assert again["latencies"] == pytest.approx([0.19, 0.19])
+    assert again["queue_times"] is None
 
 
 def test_all_at_once_is_the_word_inf() -> None:
@@ -143,3 +175,15 @@ def test_all_failed() -> None:
     entry = written(run_of(FAILED))
     assert (entry["completed"], entry["failed"], entry["mean_ttft_ms"]) == (0, 1, 0.0)
     assert "NaN" not in json.dumps(entry)
+
+
+def test_an_import_that_does_not_keep_waiting_has_no_queue_times() -> None:
+    load = Load(kind="open", request_rate=8.0, max_concurrency=1)
+    at_once = [stream(i, 200 * i, scheduled_ns=200 * i * MS) for i in range(3)]
+    kept = Run(header=header(plan=plan(load=load)), records=tuple(at_once), telemetry=())
+    of_a_tool = msgspec.structs.replace(kept.header, imported=Imported(tool="other"))
+    for found, queue in ((kept, 0.0), (msgspec.structs.replace(kept, header=of_a_tool), None)):
+        entry = json.loads(vllm_json(found, summarize(found)))
+        assert entry["queue_times"] == (None if queue is None else [queue] * 3)
+        assert entry["mean_client_queue_time_ms"] == queue
+        assert entry["mean_ttft_ms"] == 100.0

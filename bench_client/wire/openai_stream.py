@@ -10,11 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from bench_client.records import Accept, Failure
+from bench_client.wire.chunk import Chunk, Count, SglangSpeculation
 from bench_client.wire.stream import (
-    Chunk,
-    Count,
     Payload,
-    SglangSpeculation,
     Steps,
     StreamResult,
     add_up,

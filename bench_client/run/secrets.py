@@ -7,8 +7,9 @@ from typing import Any
 from bench_client.records import Failure
 
 HIDDEN = "***"
-# Shorter values stand in any message by chance.
-_SHORTEST = 4
+# Shorter values stand in any message by chance: secrets, and values of which nothing says that they
+# are secret.
+_SHORTEST, _SHORTEST_OTHER = 4, 8
 _CUT = "…"
 
 _SECRET_NAME = re.compile(
@@ -34,8 +35,12 @@ def redacted_json(value: Any) -> Any:
 
 
 def secrets_of(headers: Mapping[str, str], body: Mapping[str, Any]) -> tuple[str, ...]:
-    """The values that no message may quote: every header's, and secrets in the extra body."""
-    found = list(headers.values())
+    """The values that no message may quote: the headers', and secrets in the extra body."""
+    found = [
+        value
+        for name, value in headers.items()
+        if is_secret_name(name) or len(value) >= _SHORTEST_OTHER
+    ]
     for name, value in headers.items():
         if is_secret_name(name):  # "Bearer KEY" may be quoted as KEY
             found.append(value.partition(" ")[2])

@@ -7,7 +7,7 @@ import pytest
 
 from bench_client.sim.faults import KINDS, parse
 
-from .running import FAST, Running, Seen, chat, payloads, read_all, sim
+from .running import FAST, Running, Seen, chat, http_request, payloads, read_all, sim
 from .seen import PLAIN_END, head_and_body, see, tokens_in, unchunked
 
 
@@ -124,6 +124,17 @@ def test_never_answers_and_stall(plain: Running) -> None:
     seen = see(plain, "stall:3", timeout=1)
     assert (seen.end, tokens_in(seen.data)) == ("open", 3)
     assert plain.metrics()['sglang:num_running_reqs{model_name="sim"}'] == 0
+
+
+def test_endless_goes_on_past_the_limit(plain: Running) -> None:
+    data = b""
+    with plain.connect() as sock:
+        sock.sendall(http_request("/v1/chat/completions", chat(sim_fault="endless")))
+        while tokens_in(data) <= 60:  # 20 were asked for
+            piece = sock.recv(1 << 16)
+            assert piece, "it ended"
+            data += piece
+    assert b"[DONE]" not in data
 
 
 def test_refuse_concerns_the_whole_server(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from bench_client.measure.comparability import (
     unpaired_reason,
 )
 from bench_client.measure.explain import explain
-from bench_client.measure.figures import Comparison, Ratio
+from bench_client.measure.figures import RATIOS, Comparison, Ratio
 from bench_client.measure.fit import fit
 from bench_client.measure.imported import printed, printed_count
 from bench_client.measure.intervals import FEWEST_UNITS, Interval95, Units
@@ -28,25 +28,6 @@ from bench_client.measure.speculation import plain_step_ms
 from bench_client.measure.stats import ratio_of, recommended_repeats, repeats_as_units
 from bench_client.measure.summary import run_energy, run_speculation, throughput
 from bench_client.records import Run
-
-RATIOS = (
-    "tps_decode",
-    "tps_e2e",
-    "tps_e2e_pooled",
-    "ttft_ms",
-    "itl_ms",
-    "chunk_gap_ms",
-    "tpot_ms",
-    "e2e_ms",
-    "queue_ms",
-    "step_ms",
-    "ttft_from_schedule_ms",
-    "e2e_from_schedule_ms",
-    "output_tokens",
-    "accept_length",
-    "output_tok_per_s",
-    "j_per_output_token",
-)
 
 Samples = Mapping[str, Sample]
 

@@ -10,6 +10,26 @@ Severity = Literal["note", "doubtful", "invalid"]
 Verdict = Literal["valid", "doubtful", "invalid"]
 Interval = tuple[float, float]
 
+# What two runs are compared by, in the order of its telling.
+RATIOS = (
+    "tps_decode",
+    "tps_e2e",
+    "tps_e2e_pooled",
+    "ttft_ms",
+    "itl_ms",
+    "chunk_gap_ms",
+    "tpot_ms",
+    "e2e_ms",
+    "queue_ms",
+    "step_ms",
+    "ttft_from_schedule_ms",
+    "e2e_from_schedule_ms",
+    "output_tokens",
+    "accept_length",
+    "output_tok_per_s",
+    "j_per_output_token",
+)
+
 
 class Stat(Struct, frozen=True, kw_only=True):
     """One figure's distribution; `sd` has ddof 1; what `n` cannot support is null."""

@@ -6,8 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from bench_client.measure.compare import RATIOS
-from bench_client.measure.figures import Comparison, Interval, Ratio
+from bench_client.measure.figures import RATIOS, Comparison, Interval, Ratio
 from bench_client.measure.intervals import BOOTSTRAP_UNITS, FEWEST_UNITS
 from bench_client.measure.percentiles import NAMES, split_name
 from bench_client.measure.stats import PERCENTILE_NEEDS

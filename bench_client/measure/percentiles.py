@@ -5,27 +5,15 @@ from collections.abc import Hashable
 import numpy as np
 import numpy.typing as npt
 
-from bench_client.measure.figures import Interval, Ratio
+from bench_client.measure.figures import RATIOS, Interval, Ratio
 from bench_client.measure.intervals import BOOTSTRAP_UNITS, FloatArray
 from bench_client.measure.samples import Sample
 from bench_client.measure.stats import PERCENTILE_NEEDS
 
-# Figures of which every value counts alike; rates of all the work have no percentile.
-FIGURES = (
-    "tps_decode",
-    "tps_e2e",
-    "ttft_ms",
-    "itl_ms",
-    "chunk_gap_ms",
-    "tpot_ms",
-    "e2e_ms",
-    "queue_ms",
-    "step_ms",
-    "ttft_from_schedule_ms",
-    "e2e_from_schedule_ms",
-    "output_tokens",
-)
-NAMES = tuple(f"{figure}.{percentile}" for figure in FIGURES for percentile in PERCENTILE_NEEDS)
+# Of all the work together, which have no percentile.
+_POOLED = ("tps_e2e_pooled", "accept_length", "output_tok_per_s", "j_per_output_token")
+_FIGURES = tuple(figure for figure in RATIOS if figure not in _POOLED)
+NAMES = tuple(f"{figure}.{percentile}" for figure in _FIGURES for percentile in PERCENTILE_NEEDS)
 RESAMPLES = 1999
 
 

@@ -19,7 +19,7 @@ from bench_client.records import FORMAT, Client, Plan, Run, RunHeader, Server
 from bench_client.run.blocks import joined, plan_of
 from bench_client.run.calibrate import calibrate, observed_load
 from bench_client.run.environment import describe_machine
-from bench_client.run.fold import fold, keep_reports
+from bench_client.run.fold import fold, write_reports
 from bench_client.run.interrupts import StopAtOnce
 from bench_client.run.listener import is_here, listener
 from bench_client.run.options import Arm, Observer, RunOptions
@@ -82,17 +82,16 @@ class ArmRun:
         """
         self._launches += 1
         log = "server.log" if self._launches == 1 else f"server-{self._launches}.log"
-        self._begin()
+        target = self._begin(repeats[0])
+        target.to_come = len(plan_of(self._plan, repeats).requests)
         try:
             with (
                 _serving(self._arm, self._folder.path / log, self._observer) as process,
                 self._sampling(process) as mark,
             ):
                 for number, repeat in enumerate(repeats):
-                    target = self._target(repeat, warm=number > 0)
+                    target = self._begin(repeat, warm=True) if number else target
                     target.process, target.mark, target.log_name = process, mark, log
-                    if number == 0:
-                        target.to_come = len(plan_of(self._plan, repeats).requests)
                     self._finish(measure_target(target, self._options, self._observer))
                     if not self.complete:
                         break
@@ -101,17 +100,11 @@ class ArmRun:
                 self._abort(self._measured or self._unfinished.header, error)
             raise
 
-    def _begin(self) -> None:
-        """What is on disk is no whole run any more, until it is finished."""
-        if self._measured:
-            self._folder.write_header(msgspec.structs.replace(self._measured, ended=None))
-        self._unfinished = Target(header=self._first, plan=self._plan, folder=self._folder)
-
-    def _target(self, repeat: int, *, warm: bool) -> Target:
+    def _begin(self, repeat: int, *, warm: bool = False) -> Target:
         """One repeat of the plan. A server that is warm needs no warm-up again."""
-        before = self._measured
-        plan = plan_of(self._plan, (repeat,))
-        self._begin()
+        before, plan = self._measured, plan_of(self._plan, (repeat,))
+        if before:  # what is on disk is no whole run any more
+            self._folder.write_header(msgspec.structs.replace(before, ended=None))
         self._unfinished = Target(
             header=self._first,
             plan=msgspec.structs.replace(plan, warmup=()) if warm else plan,
@@ -170,7 +163,7 @@ class ArmRun:
         path, unsaved = self._folder.path, None
         run, summary = fold(path)
         try:
-            keep_reports(self._folder, run, summary)
+            write_reports(self._folder, run, summary)
         except StoreError as error:
             unsaved = error
         self._folder.close()

@@ -18,14 +18,7 @@ def fold(path: Path) -> tuple[Run, Summary]:
     return run, summarize(run, from_log)
 
 
-def write_reports(folder: RunFolder) -> tuple[Run, Summary]:
-    """Fold a folder and write `summary.json`, `report.md` and `report.html` into it."""
-    run, summary = fold(folder.path)
-    keep_reports(folder, run, summary)
-    return run, summary
-
-
-def keep_reports(folder: RunFolder, run: Run, summary: Summary) -> None:
+def write_reports(folder: RunFolder, run: Run, summary: Summary) -> None:
     """Write them. StoreError where that is not possible."""
     folder.write_summary(summary)
     report = make_report([(run, summary)])
@@ -40,4 +33,6 @@ def save_run(run: Run, results: Path) -> tuple[Run, Summary]:
         folder.write_header(header)
         for record in run.records:
             folder.append(record)
-        return write_reports(folder)
+        kept, summary = fold(folder.path)
+        write_reports(folder, kept, summary)
+    return kept, summary

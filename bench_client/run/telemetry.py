@@ -112,10 +112,11 @@ class Sampler:
         whole = {
             name: {each.pid: each for each in self._below(pid)} for name, pid in self._trees.items()
         }
-        return {
-            name: [each for pid, each in tree.items() if pid not in self._nearer(name, whole)]
-            for name, tree in whole.items()
-        }
+        members = {}
+        for name, tree in whole.items():
+            nearer = self._nearer(name, whole)
+            members[name] = [each for pid, each in tree.items() if pid not in nearer]
+        return members
 
     def _nearer(self, name: str, whole: Mapping[str, Mapping[int, psutil.Process]]) -> set[int]:
         """Pids of the trees whose roots are below that of tree `name`."""

@@ -5,7 +5,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 RIG := .engines/rig
 
-.PHONY: bench test check engines lint unit clean benchmark same-server test-ray
+.PHONY: bench test check engines lint unit clean benchmark same-server test-ray test-eagle
 
 bench: .venv/ready
 	$(BIN)/bench-client --server sim --server sim-eagle3 --concurrency 1 --max-tokens 176
@@ -38,6 +38,12 @@ test-ray:
 	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray
 	.venv-ray/bin/python -m pip install -q -e '.[dev,ray]'
 	.venv-ray/bin/python -m pytest -m ray tests/run/test_ray.py
+
+# EAGLE's own code on the rigged pair. It is on no package index: EAGLE=a clone of SafeAILab/EAGLE.
+test-eagle: engines
+	@test -d "$(EAGLE)/eagle" || { echo "say where EAGLE is: make test-eagle EAGLE=CLONE" >&2; exit 2; }
+	PYTHONPATH=$(abspath $(EAGLE)) tests/engines/build_engine.sh eagle
+	EAGLE=$(abspath $(EAGLE)) $(BIN)/python -m pytest -m eagle tests/engines/test_eagle.py
 
 # The client against a server that stamps its own writes, every installed peer beside it.
 benchmark: .venv/ready

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from bench_client.records import Memory
@@ -74,6 +75,11 @@ def from_sglang_info(info: Json) -> Memory:
         kv_cache_tokens=usage.get("token_capacity"),
         cuda_graphs_gib=_total(graphs.values()) if isinstance(graphs, Mapping) else None,
     )
+
+
+def from_eagle_info(info: Json) -> Memory:
+    """GET /server_info of our server over EAGLE's code, which speaks in our own terms."""
+    return msgspec.convert(info.get("memory") or {}, Memory)
 
 
 def from_vllm_log(log: str) -> Memory:

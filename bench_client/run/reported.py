@@ -19,6 +19,8 @@ def with_report(server: Server, identity: Identity, control: ControlPlane, log: 
     if "speculative_algorithm" in identity.info:  # SGLang, and the servers of our own
         reports = [facts.from_sglang_info(identity.info), facts.from_sglang_log(text)]
         spent = [memory.from_sglang_log(text), memory.from_sglang_info(identity.info)]
+        if identity.dialect == "eagle":
+            spent = [memory.from_eagle_info(identity.info)]
     elif identity.dialect == "transformers":
         reports, spent = [transformers_log.from_transformers_log(text)], []
     else:

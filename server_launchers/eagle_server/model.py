@@ -3,7 +3,7 @@
 import importlib
 import random
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -28,6 +28,7 @@ class Engine:
         self._tokenizer = tokenizer
         self._torch = torch
         self.settings = settings
+        self.memory: dict[str, float] = {}  # under the names of the client's `Memory`, once warm
         config = ea.base_model.config
         self.max_length = _max_length(settings.max_length, config.max_position_embeddings)
         if self.room < 1:
@@ -53,6 +54,12 @@ class Engine:
         with closing(self.blocks(prompt, Sampling(temperature=0.0), 16)) as blocks:
             for _ in islice(blocks, 3):
                 pass
+        self.memory = {
+            "weights_gib": _gib(self._ea.base_model.parameters()),
+            "draft_weights_gib": _gib(self._ea.ea_layer.parameters()),
+            "kv_cache_gib": _gib(self._ea.past_key_values_data),
+            "kv_cache_tokens": self.max_length,
+        }
 
     def prompt_ids(self, ask: Ask) -> list[int]:
         """The prompt as tokens.
@@ -189,6 +196,10 @@ def _check_head(name: str, missing: Sequence[str]) -> None:
             f"{name} is no EAGLE3 head in EAGLE's layout: {len(lost)} weights are missing"
             f" ({', '.join(lost[:3])}), and it would draft nonsense"
         )
+
+
+def _gib(tensors: Iterable[Any]) -> float:
+    return float(sum(tensor.nbytes for tensor in tensors)) / 2**30
 
 
 def _max_length(asked: int | None, of_model: int) -> int:

@@ -116,4 +116,5 @@ class Service:
             "speculative_num_steps": settings.depth + 1 if on else None,
             "speculative_eagle_topk": settings.top_k if on else None,
             "speculative_num_draft_tokens": settings.total_token if on else None,
+            "memory": self._engine.memory,
         }

@@ -13,7 +13,7 @@ env=$(cd ../.. && pwd)/.engines/$name
 stamp=$({
   "$python" -V
   cat build_engine.sh "$name-requirements.txt"
-  find "${packages[@]}" -type f -not -name '*.pyc' | LC_ALL=C sort | xargs cat
+  ((${#packages[@]} == 0)) || find "${packages[@]}" -type f -not -name '*.pyc' | LC_ALL=C sort | xargs cat
 } | sha256sum)
 if [[ -f $env/stamp && $(<"$env/stamp") == "$stamp" ]]; then
   exit 0
@@ -23,6 +23,6 @@ echo "building .engines/$name, a few minutes"
 rm -rf "$env"
 "$python" -m venv "$env"
 "$env/bin/python" -m pip install -qq --no-deps -r "$name-requirements.txt"
-"$env/bin/python" -m pip install -qq --no-deps "${packages[@]}"
+((${#packages[@]} == 0)) || "$env/bin/python" -m pip install -qq --no-deps "${packages[@]}"
 "$env/bin/python" -c "import $name"
 echo "$stamp" >"$env/stamp"

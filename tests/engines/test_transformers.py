@@ -18,6 +18,7 @@ from server_launchers.presets import load as load_presets
 from server_launchers.process import ServerProcess
 from tests.cli.helpers import bench_client, folder, load, records
 from tests.conftest import free_port
+from tests.engines.prompts import PROMPTS, write_prompts
 from tests.rig.expect import load as load_rig
 from tests.rig.expect import walk
 
@@ -26,17 +27,6 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 PYTHON = Path(".engines/vllm/bin/python")
 RIG = Path(".engines/rig")
 MAX_TOKENS = 64
-PROMPTS = {
-    "river": "tell me of the river and the stone",
-    "birds": "count the birds",
-    "bread": "how is bread made",
-    "sea": "why is the sea salty",
-    "moon": "who walked on the moon",
-    "stone": "请说说河流和石头",
-    "spring": "写一首关于春天的诗",
-    "tea": "怎样泡一壶好茶",
-}
-CHINESE = {"stone", "spring", "tea"}
 # A machine with other work: with a thread a core each step waits for the slowest. No download
 # cache: /v1/models then fails, as it does for whoever serves a folder.
 ENV = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HOME": ".engines/none"}
@@ -49,13 +39,7 @@ print(json.dumps([tokenizer.encode(text).ids for text in json.load(sys.stdin)]))
 
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("transformers") / "prompts.jsonl"
-    lines = [
-        {"id": name, "language": "zh" if name in CHINESE else "en", "prompt": text}
-        for name, text in PROMPTS.items()
-    ]
-    path.write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines) + "\n")
-    return path
+    return write_prompts(tmp_path_factory.mktemp("transformers") / "prompts.jsonl")
 
 
 @pytest.fixture(scope="module")

@@ -45,12 +45,12 @@ def test_a_load_without_gaps_is_not_known() -> None:
 
 
 def test_a_load_that_cannot_be_carried_is_an_error() -> None:
-    given = ("--concurrency", 6, "--gap-ms", 0.02, "--seconds", 0.5, "--json")
+    given = ("--concurrency", 20, "--gap-ms", 0.02, "--seconds", 0.5, "--json")
     done = bench_client("calibrate", *given)
     assert done.returncode == 1, done.stdout
     found = json.loads(done.stdout)
-    assert found["planned_events_per_s"] == 300_000
-    assert f"only {found['events_per_s']:,.0f} of the planned 300,000 events/s" in done.stderr
+    assert found["planned_events_per_s"] == 1_000_000
+    assert f"only {found['events_per_s']:,.0f} of the planned 1,000,000 events/s" in done.stderr
     assert "the embedded engine could not send faster on this machine" in done.stderr
 
 

@@ -100,10 +100,14 @@ class EaModel:
 
     def __post_init__(self) -> None:
         self.tokenizer = Tokenizer()
-        self.ea_layer = SimpleNamespace(total_tokens=TREE.total_token - 1)
+        self.ea_layer = SimpleNamespace(
+            total_tokens=TREE.total_token - 1,
+            parameters=lambda: iter([np.broadcast_to(np.float16(0), (2**26,))]),
+        )
         self.base_model = SimpleNamespace(
             device="cpu",
             dtype="torch.bfloat16",
+            parameters=lambda: iter([np.broadcast_to(np.float16(0), (2**28,))] * 3),
             config=SimpleNamespace(max_position_embeddings=4096, vocab_size=VOCABULARY),
             generation_config=SimpleNamespace(
                 eos_token_id=[END, SECOND_END], to_diff_dict=lambda: {"top_k": 20}
@@ -136,6 +140,7 @@ class EaModel:
         assert self._cache_length in (None, max_length), "the first call fixes the KV cache"
         assert not self._running, "interleaved generators corrupt each other"
         self._cache_length, self._running = max_length, True
+        self.past_key_values_data = [np.broadcast_to(np.float16(0), (max_length, 2**16))]
         self.prompts.append(input_ids[0].tolist())
         input_len = input_ids.shape[1]
         tokens = self._drawn() if temperature > 1e-5 else self._said()

@@ -10,8 +10,10 @@ import pytest
 from msgspec import structs
 
 from bench_client.imports.offline import timings
+from bench_client.records import Memory
 from server_launchers import eagle
 from server_launchers.facts import from_sglang_info, unmet
+from server_launchers.memory import from_eagle_info
 from server_launchers.process import ServerProcess
 from server_launchers.settings import LaunchSettings
 from tests.conftest import free_port
@@ -87,6 +89,13 @@ def test_what_the_launcher_starts_is_what_was_asked_for(tmp_path: Path, arm: str
     assert facts.speculates is (arm != "plain")
     assert unmet(command.speculative_asked, facts) == ()
     assert answer["choices"][0]["text"] == "verify 海水"
+    places = 512 if arm == "chain" else 4096  # as asked, or the model's own
+    assert from_eagle_info(info) == Memory(  # a plain arm holds the head too
+        weights_gib=1.5,
+        draft_weights_gib=0.125,
+        kv_cache_gib=places / 2**13,
+        kv_cache_tokens=places,
+    )
 
 
 def test_a_clone_that_is_named_is_found(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from bench_client.measure.aggregates import ratios_of_aggregates
 from bench_client.measure.caveats import TARGET, unequal_lengths, unseen
 from bench_client.measure.comparability import (
     differences,
@@ -18,7 +19,6 @@ from bench_client.measure.comparability import (
 from bench_client.measure.explain import explain
 from bench_client.measure.figures import RATIOS, Comparison, Ratio
 from bench_client.measure.fit import fit
-from bench_client.measure.imported import printed, printed_count
 from bench_client.measure.intervals import FEWEST_UNITS, Interval95, Units
 from bench_client.measure.lossless import lengths_apart, lossless
 from bench_client.measure.pairs import by_prompt, by_repeat, log_ratios, pair_rows
@@ -26,7 +26,7 @@ from bench_client.measure.percentiles import NAMES, percentile_ratio, split_name
 from bench_client.measure.samples import Key, Sample, samples, unit_key
 from bench_client.measure.speculation import plain_step_ms
 from bench_client.measure.stats import ratio_of, recommended_repeats, repeats_as_units
-from bench_client.measure.summary import run_energy, run_speculation, throughput
+from bench_client.measure.summary import run_speculation
 from bench_client.records import Run
 
 Samples = Mapping[str, Sample]
@@ -72,7 +72,8 @@ def _compared(
     if found.paired:
         ratios = dict(_with_repeats(ratios, baseline, other))
     ratios |= _ratios_of_percentiles(below, above, percentiles, how)
-    ratios |= _ratios_of_aggregates(baseline, other, ratios, percentiles)
+    lacking = [name for name in (*RATIOS, *percentiles) if name not in ratios]
+    ratios |= ratios_of_aggregates(baseline, other, lacking, how)
     decode = ratios.get("tps_decode")
     base_step = None if spoke else (plain_step_ms(baseline) or _mean(below.get("step_ms")))
     measured = decode.ratio if decode else None
@@ -178,41 +179,6 @@ def _prompt_mean(found: Samples) -> float | None:
 
 def _mean(sample: Sample | None) -> float | None:
     return sample.units().mean if sample and len(sample.values) else None
-
-
-def _ratios_of_aggregates(
-    baseline: Run, other: Run, known: Mapping[str, Ratio], percentiles: Sequence[str]
-) -> dict[str, Ratio]:
-    """Of figures that are one number a run: throughput, energy, and what other tools printed."""
-    found = {}
-    for name in (*RATIOS, *percentiles):
-        means = _aggregate(baseline, name), _aggregate(other, name)
-        if name in known or means[0] is None or means[1] is None:
-            continue
-        found[name] = Ratio(
-            figure=name,
-            ratio=means[1] / means[0] if means[0] > 0 else None,
-            ci95=None,
-            paired=False,
-            n=(1, 1),
-            baseline_mean=means[0],
-            other_mean=means[1],
-        )
-    return found
-
-
-def _aggregate(run: Run, name: str) -> float | None:
-    if name == "output_tok_per_s":
-        return throughput(run).output_tok_per_s
-    if name == "j_per_output_token":
-        energy = run_energy(run)
-        return energy.j_per_output_token if energy else None
-    if name == "output_tokens":
-        total, ok = printed(run, "output_tokens"), printed_count(run, "requests.ok")
-        return total / ok if total is not None and ok else None
-    if name == "accept_length":
-        return printed(run, "speculation.accept_length")
-    return printed(run, name if split_name(name)[1] else f"{name}.mean")
 
 
 def _mixed_definitions(below: Samples, ratios: Mapping[str, Ratio]) -> Iterator[str]:

@@ -108,8 +108,8 @@ def _no_ratio(figure: str, ratio: Ratio | None) -> str:
 def _no_interval(ratio: Ratio) -> str:
     if ratio.n == (1, 1) and not ratio.paired:
         return (
-            "it is one value a run, which says nothing of how it varies; gate on a figure that "
-            "each request has, such as tps_e2e"
+            "it is one value a run, which says nothing of how it varies; run with --repeat "
+            f"{FEWEST_UNITS} or gate on a figure that each request has, such as tps_e2e"
         )
     least = BOOTSTRAP_UNITS.start if split_name(ratio.figure)[1] else FEWEST_UNITS
     return f"use at least {least} prompts, or one with --repeat {least}"

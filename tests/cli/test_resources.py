@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +101,14 @@ def test_no_word_of_energy_or_memory_without_a_gpu(tmp_path: Path, start_sim: St
 def test_strangers_beside_a_server_that_ran_before(tmp_path: Path, start_sim: StartSim) -> None:
     url = start_sim("--fixed", "20:20")
     burner = [sys.executable, "-c", "while True: pass"]
-    with subprocess.Popen(burner) as one, subprocess.Popen(burner) as other:
+    with ExitStack() as burning:
+        burners = [burning.enter_context(subprocess.Popen(burner)) for _ in os.sched_getaffinity(0)]
         done = bench_client(
             *("--url", url, "--max-tokens", 60, "--ignore-eos", "--no-calibrate", "--warmup", 0),
             *("--scenario", prompts(tmp_path / "p.jsonl"), "--results", tmp_path / "r"),
         )
-        one.kill()
-        other.kill()
+        for each in burners:
+            each.kill()
     assert done.returncode == 0, done.stderr
     summary = load(folder(tmp_path / "r") / "summary.json")
     assert summary["telemetry"]["server"]["memory_gib"]["mean"] > 0  # found by its port

@@ -64,7 +64,7 @@ def _plain(below: Units, above: Units | None, pairs: bool) -> Interval | None:
         return base if above is None else above.resampled_mean(index[-1], axis) / base
 
     sizes = (below.n,) if above is None or pairs else (below.n, above.n)
-    return intervals.bca(statistic, sizes, 0.95, 0)
+    return intervals.resampled(statistic, sizes, 0.95, 0, "BCa")
 
 
 def covered(experiment: Experiment, n: int, times: int, seed: int = 1) -> tuple[float, float]:

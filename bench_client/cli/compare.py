@@ -49,8 +49,8 @@ def compare(runs: tuple[Path, ...], gates: tuple[str, ...], form: str | None) ->
             click.echo(markdown.report(made))
         else:
             print_comparison(made)
-        for _, verdict in verdicts:
-            click.echo(verdict.sentence)
+        for name, verdict in verdicts:
+            click.echo(f"{name}: {verdict.sentence}" if len(runs) > 2 else verdict.sentence)
     return _exit_code(made, [verdict for _, verdict in verdicts])
 
 

@@ -14,10 +14,13 @@ from bench_client.measure.figures import Ratio
 from bench_client.measure.imported import printed, printed_count
 from bench_client.measure.intervals import FEWEST_UNITS, Interval95, Units
 from bench_client.measure.percentiles import split_name
+from bench_client.measure.speculation import plain_step_ms
 from bench_client.measure.stats import ratio_of, repeats_as_units
-from bench_client.measure.summary import run_energy, run_seconds, throughput
-from bench_client.measure.timeline import windows
+from bench_client.measure.summary import run_energy, run_seconds, run_speculation, throughput
+from bench_client.measure.timeline import ok_records, windows
 from bench_client.records import Run
+
+RATES = ("output_tok_per_s", "total_tok_per_s", "request_per_s")
 
 
 def ratios_of_aggregates(
@@ -27,6 +30,8 @@ def ratios_of_aggregates(
 
     With an interval where both have at least 3 repeats: each of them is a run of its own.
     """
+    if not (_answered(baseline) and _answered(other)):
+        return {}
     repeats = _repeats(baseline), _repeats(other)
     found = {}
     for name in names:
@@ -41,25 +46,54 @@ def ratios_of_aggregates(
     return found
 
 
+def one_sided(baseline: Run, other: Run, names: Iterable[str]) -> dict[str, str]:
+    """Which run has a figure that the other lacks."""
+    found = {}
+    for name in names:
+        known = [_aggregate(run, name) is not None for run in (baseline, other)]
+        if known[0] != known[1]:
+            found[name] = "the baseline" if known[0] else "the other run"
+    return found
+
+
+def _answered(run: Run) -> bool:
+    return bool(run.header.imported or ok_records(run))
+
+
 def _aggregate(run: Run, name: str) -> float | None:
     if rate := _rate(run, name):
         return rate[0] / rate[1]
-    if name == "output_tok_per_s":
-        return throughput(run).output_tok_per_s
+    if name in RATES:
+        return _throughput(run, name)
     if name == "output_tokens":
         total, ok = printed(run, "output_tokens"), printed_count(run, "requests.ok")
         return total / ok if total is not None and ok else None
+    if name in ("accept_length", "step_ms") and not run.header.imported:
+        return _of_speculation(run, name)
     if name == "accept_length":
         return printed(run, "speculation.accept_length")
     return printed(run, name if split_name(name)[1] else f"{name}.mean")
+
+
+def _throughput(run: Run, name: str) -> float | None:
+    rate: float | None = getattr(throughput(run), name)
+    return rate
+
+
+def _of_speculation(run: Run, name: str) -> float | None:
+    """The headline, where requests' own counts are not known."""
+    found = run_speculation(run)
+    if found is None:
+        return plain_step_ms(run) if name == "step_ms" else None
+    return found.accept_length if name == "accept_length" else found.step_ms
 
 
 def _rate(run: Run, name: str) -> tuple[float, float] | None:
     """Of a run of our own: how much, for how much."""
     if run.header.imported:
         return None
-    if name == "output_tok_per_s":
-        seconds, rate = run_seconds(run), throughput(run).output_tok_per_s
+    if name in RATES:
+        seconds, rate = run_seconds(run), _throughput(run, name)
         return (rate * seconds, seconds) if rate and seconds else None
     if name == "j_per_output_token":
         energy = run_energy(run)

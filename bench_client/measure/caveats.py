@@ -23,7 +23,7 @@ def unequal_lengths(ratios: Mapping[str, Ratio], apart: float) -> Iterator[str]:
         yield f"the two answers to a prompt differ in length by {apart:.0%} on average, {advice}"
 
 
-def unseen(decode: Ratio | None) -> Iterator[str]:
+def unseen(decode: Ratio | None, repeats: int) -> Iterator[str]:
     """What it would take to tell, where the interval holds no difference.
 
     Nothing where every pair has the same ratio, as in a run against itself: that is told.
@@ -37,10 +37,17 @@ def unseen(decode: Ratio | None) -> Iterator[str]:
         "no difference in tps_decode is shown; one of "
         f"{decode.mdd:.1%} would have been, with 80% probability"
     )
-    if decode.paired and decode.mdd > TARGET:
-        said += f", and for {TARGET:.0%} " + (
-            f"about {decode.recommended_repeats} repeats are needed"
-            if decode.recommended_repeats
-            else "more prompts are needed: they gain unlike, which repeats do not average out"
-        )
-    yield said
+    yield f"{said}{_for_target(decode, repeats)}"
+
+
+def _for_target(decode: Ratio, repeats: int) -> str:
+    if not decode.paired or decode.mdd is None or decode.mdd <= TARGET:
+        return ""
+    if decode.recommended_repeats:
+        return f", and for {TARGET:.0%} about {decode.recommended_repeats} repeats are needed"
+    if repeats < 2:
+        return f"; --repeat 2 would show how many repeats {TARGET:.0%} takes"
+    return (
+        f", and for {TARGET:.0%} more prompts are needed: they gain unlike, which repeats do not "
+        "average out"
+    )

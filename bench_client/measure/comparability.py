@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from bench_client.measure.intervals import FEWEST_UNITS
 from bench_client.measure.lossless import lengths_apart
+from bench_client.measure.setups import base_name, setup_differences, unlike_work
 from bench_client.measure.timeline import ok_records
-from bench_client.records import Load, Plan, Run
+from bench_client.records import Plan, Run
 
 
 def refusal(baseline: Run, other: Run) -> str | None:
@@ -25,9 +26,7 @@ def refusal(baseline: Run, other: Run) -> str | None:
 
 
 def _model(run: Run) -> str | None:
-    """The model's own name: a path or a hub owner before it says nothing about the weights."""
-    model = run.header.server.model
-    return model.rstrip("/").rpartition("/")[2].casefold() if model else None
+    return base_name(run.header.server.model)
 
 
 def unpaired_reason(baseline: Run, other: Run) -> str | None:
@@ -68,11 +67,13 @@ def _input_tokens(run: Run) -> dict[str, int]:
 def differences(baseline: Run, other: Run) -> Iterator[str]:
     """What else differs, or went wrong, that a reader of the ratios must know."""
     yield from _failures(baseline, other)
-    imported = [run for run in (baseline, other) if run.header.imported]
-    if imported:
+    if reason := unlike_work(baseline, other):
+        yield f"{reason}, so a step costs otherwise and accept length alone explains no speedup"
+    yield from setup_differences(baseline, other)
+    if not all(run.header.server.model for run in (baseline, other)):
+        yield "the model of at least one run is not known: check that both ran the same"
+    if any(run.header.imported for run in (baseline, other)):
         yield from _definitions(baseline, other)
-        if not all(run.header.server.model for run in (baseline, other)):
-            yield "the model of at least one run is not known: check that both ran the same"
     else:
         yield from _plans(baseline, other)
 
@@ -88,11 +89,11 @@ def _plans(baseline: Run, other: Run) -> Iterator[str]:
     mine, theirs = baseline.header.plan, other.header.plan
     if mine.api != theirs.api:
         yield f"the APIs differ: {mine.api} and {theirs.api}; their prompts are templated unlike"
-    if _load(mine.load) != _load(theirs.load):
-        yield f"the loads differ: {_load(mine.load)} and {_load(theirs.load)}"
     heat, other_heat = mine.sampling.temperature, theirs.sampling.temperature
     if heat != other_heat:
         yield f"the temperatures differ ({heat:g} and {other_heat:g}), and acceptance with them"
+    if heat and mine.seed != theirs.seed:
+        yield f"the seeds differ ({mine.seed} and {theirs.seed}), so other tokens were drawn"
     if mine.sampling.ignore_eos != theirs.sampling.ignore_eos:
         apart = lengths_apart(baseline, other)
         effect = f", and answers differ in length by {apart:.0%} on average" if apart else ""
@@ -111,15 +112,6 @@ def _token_limits(mine: Plan, theirs: Plan) -> Iterator[str]:
             f"the token limits (--max-tokens) differ in {len(apart)} of {len(common)} prompts "
             f"({apart[0][0]} and {apart[0][1]}), so answers are cut unlike"
         )
-
-
-def _load(load: Load) -> str:
-    cap = f", at most {load.max_concurrency} in flight" if load.max_concurrency else ""
-    held = f" held to {load.rate_limit}" if load.rate_limit else ""
-    if load.kind == "closed":
-        return f"concurrency {load.concurrency}{held}"
-    burst = "" if load.burstiness in (None, 1.0) else f" of burstiness {load.burstiness:g}"
-    return f"{load.request_rate} requests/s{burst}{cap}{held}"
 
 
 def _definitions(baseline: Run, other: Run) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from bench_client.measure.aggregates import ratios_of_aggregates
+from bench_client.measure.aggregates import one_sided, ratios_of_aggregates
 from bench_client.measure.caveats import TARGET, unequal_lengths, unseen
 from bench_client.measure.comparability import (
     differences,
@@ -23,9 +23,11 @@ from bench_client.measure.intervals import FEWEST_UNITS, Interval95, Units
 from bench_client.measure.lossless import lengths_apart, lossless
 from bench_client.measure.pairs import by_prompt, by_repeat, log_ratios, pair_rows
 from bench_client.measure.percentiles import NAMES, percentile_ratio, split_name
+from bench_client.measure.repeats import Table, table_of, with_drift
 from bench_client.measure.samples import Key, Sample, samples, unit_key
+from bench_client.measure.setups import unlike_work
 from bench_client.measure.speculation import plain_step_ms
-from bench_client.measure.stats import ratio_of, recommended_repeats, repeats_as_units
+from bench_client.measure.stats import ratio_of, repeats_as_units
 from bench_client.measure.summary import run_speculation
 from bench_client.records import Run
 
@@ -48,6 +50,7 @@ def compare(baseline: Run, other: Run, *, percentiles: Sequence[str] = ()) -> Co
         why=None,
         lossless=None,
         shared_prompts=shared_prompts(baseline, other) if not (refused or reason) else None,
+        repeats=min(run.header.plan.repeats for run in (baseline, other)),
     )
     return found if refused else _compared(found, baseline, other, percentiles)
 
@@ -80,17 +83,19 @@ def _compared(
     same = lossless(baseline, other)
     # Where answers themselves were compared, that says it all.
     apart = 0.0 if same and same.compared else lengths_apart(baseline, other)
+    why = explain(base_step, spoken, _prompt_mean(above), measured, fit(other))
     return msgspec.structs.replace(
         found,
         ratios=ratios,
-        why=explain(base_step, spoken, _prompt_mean(above), measured, fit(other)),
+        one_sided=one_sided(baseline, other, [name for name in RATIOS if name not in ratios]),
+        why=None if unlike_work(baseline, other) else why,
         lossless=same,
         rows=pair_rows(baseline, other) if found.paired else (),
         warnings=(
             *differences(baseline, other),
             *unequal_lengths(ratios, apart),
             *_mixed_definitions(below, ratios),
-            *unseen(decode),
+            *unseen(decode, found.repeats),
         ),
     )
 
@@ -111,16 +116,23 @@ def _repeats_are_pairs(baseline: Run, other: Run) -> bool:
 def _with_repeats(
     ratios: Mapping[str, Ratio], baseline: Run, other: Run
 ) -> Iterator[tuple[str, Ratio]]:
-    """Paired ratios with the repeats that would tell a difference of 2%."""
+    """Paired ratios: their intervals hold drift, and how many repeats would tell 2%."""
     of_repeats = _repeats_are_pairs(baseline, other)
     sides = [by_repeat(run) for run in (baseline, other)]
     for figure, ratio in ratios.items():
-        needed = None
         if of_repeats and ratio.mdd is not None:
             needed = repeats_as_units(ratio.mdd, ratio.n[0], TARGET)
+            yield figure, msgspec.structs.replace(ratio, recommended_repeats=needed)
         elif not of_repeats and figure in sides[0] and figure in sides[1]:
-            needed = recommended_repeats(log_ratios(sides[0][figure], sides[1][figure]), TARGET)
-        yield figure, msgspec.structs.replace(ratio, recommended_repeats=needed)
+            table = table_of(log_ratios(sides[0][figure], sides[1][figure]))
+            yield figure, _by_table(ratio, table) if table else ratio
+        else:
+            yield figure, ratio
+
+
+def _by_table(ratio: Ratio, table: Table) -> Ratio:
+    needed = table.needed(TARGET)
+    return msgspec.structs.replace(with_drift(ratio, table), recommended_repeats=needed)
 
 
 def _ratios_of_percentiles(
@@ -184,8 +196,10 @@ def _mean(sample: Sample | None) -> float | None:
 def _mixed_definitions(below: Samples, ratios: Mapping[str, Ratio]) -> Iterator[str]:
     if "tps" not in ratios:
         return
-    decode_only = "baseline" if _lone_rate(below) == "tps_decode" else "other run"
+    runs = ["baseline", "other run"]
+    if _lone_rate(below) != "tps_decode":
+        runs.reverse()
     yield (
-        f"the {decode_only}'s token rate is of decoding only and the other's includes the prefill: "
+        f"the {runs[0]}'s token rate is of decoding only and the {runs[1]}'s includes the prefill: "
         "part of the ratio is definition"
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from bench_client.measure.doubts_client import client_doubts
 from bench_client.measure.doubts_server import server_doubts
+from bench_client.measure.doubts_speculation import speculation_doubts
 from bench_client.measure.figures import Doubt, Severity, Summary, Verdict
 from bench_client.measure.imported import log_lines
 from bench_client.measure.stats import PERCENTILE_NEEDS
@@ -19,7 +20,11 @@ REPEATS_NOTE, REPEATS_DOUBT = 0.02, 0.05
 
 def find_doubts(run: Run, summary: Summary) -> tuple[Doubt, ...]:
     """Every doubt about `run`, the gravest first; `summary` holds the figures, without doubts."""
-    found = [*_run_doubts(run, summary), *server_doubts(run, summary)]
+    found = [
+        *_run_doubts(run, summary),
+        *speculation_doubts(run, summary),
+        *server_doubts(run, summary),
+    ]
     if run.header.imported is None:
         found += client_doubts(run, summary)
     gravity: tuple[Severity, ...] = ("invalid", "doubtful", "note")

@@ -40,7 +40,9 @@ def explain(
 def _sentence(cost: float, length: float, measured: float | None) -> str:
     speedup = length / cost
     begin = f"each verify step costs {cost:.2f} plain steps and yields {length:.2f} tokens: "
-    if speedup >= 1:
+    if cost <= 1:
+        end = f"{speedup:.2f} times as fast, and any accept length pays"
+    elif speedup >= 1:
         end = f"{speedup:.2f} times faster; below {cost:.2f} tokens a step it would be slower"
     else:
         end = f"{speedup:.2f} times as fast; it would take {cost:.2f} tokens a step to pay"

@@ -27,6 +27,8 @@ RATIOS = (
     "output_tokens",
     "accept_length",
     "output_tok_per_s",
+    "total_tok_per_s",
+    "request_per_s",
     "j_per_output_token",
 )
 
@@ -265,6 +267,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     """One run against the baseline. `refused` says why nothing may be concluded.
 
     `shared_prompts` is how many prompts are in both runs and in any; null if all are in both.
+    `repeats` is how many both runs have; `one_sided` names the figures that only one of them has,
+    and which (`the baseline`, `the other run`).
     """
 
     baseline: str
@@ -278,3 +282,5 @@ class Comparison(Struct, frozen=True, kw_only=True):
     rows: tuple[PairRow, ...] = ()
     warnings: tuple[str, ...] = ()
     shared_prompts: tuple[int, int] | None = None
+    repeats: int = 1
+    one_sided: dict[str, str] = {}

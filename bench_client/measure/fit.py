@@ -11,7 +11,7 @@ from bench_client.measure.figures import Fit
 from bench_client.measure.imported import imported_samples
 from bench_client.measure.intervals import FEWEST_UNITS, ROUNDING, FloatArray
 from bench_client.measure.samples import prompt_key
-from bench_client.measure.speculation import Steps, request_steps
+from bench_client.measure.speculation import Steps, steps_by_request
 from bench_client.measure.timeline import decode_tokens, ok_records, per_second, request_figures
 from bench_client.records import RequestRecord, Run
 
@@ -84,11 +84,11 @@ def _kept(run: Run) -> list[_Prompt]:
 
 
 def _measured(run: Run) -> list[_Prompt]:
-    key = prompt_key(run)
+    key, steps_of = prompt_key(run), steps_by_request(run)
     names = {each.prompt_index: each.prompt_id for each in run.header.plan.requests}
     by_prompt: dict[Hashable, list[tuple[RequestRecord, Steps]]] = {}
     for record in ok_records(run):
-        steps = request_steps(record, run.header.server)
+        steps = steps_of(record)
         if steps and request_figures(record).tps_decode:
             by_prompt.setdefault(key(record), []).append((record, steps))
     found = []

@@ -16,8 +16,16 @@ Outcome = Literal["pass", "fail", "cant_tell"]
 WORDS: dict[Outcome, str] = {"pass": "passed", "fail": "failed", "cant_tell": "can't tell"}
 OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
+# As typed in a document or pasted from one.
+_TYPED = str.maketrans({"≥": ">=", "≤": "<=", "−": "-", "–": "-", "％": "%", "＞": ">", "＜": "<"})
+# As summary.json nests them.
+_NESTED = ("throughput.", "speculation.", "telemetry.gpu.energy.")
+_RENAMED = {"tps_e2e.pooled": "tps_e2e_pooled"}
+# A bar beyond is a value taken for a ratio: `ttft_ms <= 500` would let everything through.
+RATIOS_OF_SENSE = (0.1, 10.0)
+
 _EXPRESSION = re.compile(
-    r"\s*(\w+(?:\.p\d+)?)\s*(>=|<=|>|<)\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(%?)\s*", re.ASCII
+    r"\s*([\w.]+)\s*(>=|<=|>|<)\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(%?)\s*", re.ASCII
 )
 
 
@@ -61,20 +69,31 @@ def parse_gate(text: str) -> Gate:
     Raises:
         GateError: not of that form, or an unknown figure.
     """
-    match = _EXPRESSION.fullmatch(text)
+    match = _EXPRESSION.fullmatch(text.translate(_TYPED))
     if match is None:
         raise GateError(
             f"{text!r} is no gate: write FIGURE >=|<=|>|< CHANGE% or RATIO, "
             "such as 'tps_decode >= -3%' or 'ttft_ms <= 1.05'"
         )
     figure, sign, number, percent = match.groups()
+    figure = _flat(figure)
     if figure not in RATIOS and figure not in NAMES:
         raise GateError(_unknown(figure))
     bar = 1 + float(number) / 100 if percent else float(number)
-    if bar <= 0:
-        hint = "" if percent else "; add % for a change"
-        raise GateError(f"{text!r} asks for a ratio of {bar:g}, but ratios are above 0{hint}")
+    low, high = RATIOS_OF_SENSE
+    if bar <= 0 or not (percent or low <= bar <= high):
+        raise GateError(
+            f"{text!r} asks for {bar:g} times the baseline: a gate is relative to it, a change such "
+            "as -3% or a ratio such as 0.97"
+        )
     return Gate(figure, sign, bar, " ".join(text.split()))
+
+
+def _flat(figure: str) -> str:
+    """`throughput.output_tok_per_s` and `ttft_ms.mean` of summary.json -> the figure of a ratio."""
+    for nest in _NESTED:
+        figure = figure.removeprefix(nest)
+    return _RENAMED.get(figure, figure.removesuffix(".mean"))
 
 
 def evaluate(gate: Gate, comparison: Comparison) -> GateResult:
@@ -84,7 +103,7 @@ def evaluate(gate: Gate, comparison: Comparison) -> GateResult:
         return GateResult(gate, "cant_tell", sentence, unlike=True)
     ratio = comparison.ratios.get(gate.figure)
     if ratio is None or ratio.ratio is None:
-        sentence = f"can't tell {gate.text}: {_no_ratio(gate.figure, ratio)}"
+        sentence = f"can't tell {gate.text}: {_no_ratio(gate.figure, comparison)}"
         return GateResult(gate, "cant_tell", sentence)
     if ratio.ci95 is None:
         why = f"{ratio.ratio:.3f} without an interval: {_no_interval(ratio)}"
@@ -97,15 +116,23 @@ def evaluate(gate: Gate, comparison: Comparison) -> GateResult:
     return GateResult(gate, outcome, sentence, ratio.ratio, ratio.ci95)
 
 
-def _no_ratio(figure: str, ratio: Ratio | None) -> str:
+def _no_ratio(figure: str, comparison: Comparison) -> str:
+    ratio = comparison.ratios.get(figure)
     needs = PERCENTILE_NEEDS.get(split_name(figure)[1], 0)
     if ratio is not None and min(ratio.n) < needs:
         values = " and ".join(map(str, ratio.n))
         return f"{split_name(figure)[1]} needs {needs} values of each run, there are {values}"
+    if only := comparison.one_sided.get(figure):
+        return f"{figure} is known of {only} only"
     return f"{figure} is not known of both runs"
 
 
 def _no_interval(ratio: Ratio) -> str:
+    if ratio.figure in ("accept_length", "step_ms") and ratio.n == (1, 1):
+        return (
+            "the verify steps of single requests are not known, as the server joins events and "
+            "counts for all requests together"
+        )
     if ratio.n == (1, 1) and not ratio.paired:
         return (
             "it is one value a run, which says nothing of how it varies; run with --repeat "

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from bench_client.measure.figures import Interval
 
 FloatArray = npt.NDArray[np.float64]
 Statistic = Callable[..., Any]
+Method = Literal["BCa", "percentile"]
 
 FEWEST_UNITS = 3
 # Below, the few distinct resamples cannot reach far enough; above, Student's t says the same.
@@ -88,7 +89,7 @@ class Spread:
 class Interval95:
     """How a ratio's interval is made: of pairs or of two series, and as wide as Student's t.
 
-    Not widened it is the plain BCa bootstrap, by which other tools' published values are checked.
+    Not widened it is the plain percentile bootstrap, which is what published intervals are.
     """
 
     paired: bool
@@ -156,7 +157,7 @@ def ratio_interval(
     sizes = (baseline.n,) if how.paired else (baseline.n, other.n)
     statistic = of_pairs if how.paired else of_both
     level = widened_level(spread) if how.widened else 0.95
-    found = _bootstrap(statistic, sizes, level, how.seed)
+    found = _bootstrap(statistic, sizes, level, how.seed, "BCa" if how.widened else "percentile")
     factor = math.exp(t_quantile(spread.freedom, 0.975) * spread.error)
     return found or (ratio / factor, ratio * factor), spread
 
@@ -171,16 +172,18 @@ def _spread(pulls: FloatArray) -> Spread:
 
 
 def _bootstrap(
-    statistic: Statistic, sizes: tuple[int, ...], level: float, seed: int
+    statistic: Statistic, sizes: tuple[int, ...], level: float, seed: int, method: Method = "BCa"
 ) -> Interval | None:
-    """BCa at `level`; null where it has no answer."""
+    """At `level`; null where it has no answer."""
     if not all(size in BOOTSTRAP_UNITS for size in sizes):
         return None
-    return bca(statistic, sizes, level, seed)
+    return resampled(statistic, sizes, level, seed, method)
 
 
-def bca(statistic: Statistic, sizes: tuple[int, ...], level: float, seed: int) -> Interval | None:
-    """BCa interval at `level` of a statistic of indices, one array of them for each of `sizes`."""
+def resampled(
+    statistic: Statistic, sizes: tuple[int, ...], level: float, seed: int, method: Method
+) -> Interval | None:
+    """Bootstrap interval of a statistic of indices, one array of them for each of `sizes`."""
     from scipy.stats import bootstrap  # noqa: PLC0415 (slow to import)
 
     found = bootstrap(
@@ -188,7 +191,7 @@ def bca(statistic: Statistic, sizes: tuple[int, ...], level: float, seed: int) -
         statistic,
         n_resamples=RESAMPLES if max(sizes) <= 100 else RESAMPLES // 5,
         confidence_level=level,
-        method="BCa",
+        method=method,
         vectorized=True,
         rng=np.random.default_rng(seed),
     ).confidence_interval

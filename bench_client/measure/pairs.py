@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 
 from bench_client.measure.figures import PairRow
 from bench_client.measure.samples import Sample, samples
-from bench_client.measure.speculation import languages, request_steps
+from bench_client.measure.speculation import StepsOf, languages, steps_by_request
 from bench_client.measure.summary import run_speculation
 from bench_client.measure.timeline import ok_records, request_figures
 from bench_client.records import RequestRecord, Run
@@ -26,7 +26,7 @@ def pair_rows(baseline: Run, other: Run) -> tuple[PairRow, ...]:
     mine, theirs = by_prompt(baseline), by_prompt(other)
     names = {each.prompt_index: each.prompt_id for each in baseline.header.plan.requests}
     spoken = languages(baseline)
-    speculates = run_speculation(other) is not None
+    steps_of = steps_by_request(other) if run_speculation(other) else None
     rows = []
     for prompt, records in mine.items():
         if prompt not in theirs:
@@ -41,7 +41,7 @@ def pair_rows(baseline: Run, other: Run) -> tuple[PairRow, ...]:
                 baseline_tps_decode=before,
                 other_tps_decode=after,
                 speedup=after / before if before and after else None,
-                accept_length=_accept_length(theirs[prompt], other) if speculates else None,
+                accept_length=_accept_length(theirs[prompt], steps_of) if steps_of else None,
             )
         )
     return tuple(sorted(rows, key=lambda row: row.prompt_index))
@@ -53,8 +53,8 @@ def _decode_rate(records: Sequence[RequestRecord]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _accept_length(records: Sequence[RequestRecord], run: Run) -> float | None:
-    parts = [request_steps(record, run.header.server) for record in records]
+def _accept_length(records: Sequence[RequestRecord], steps_of: StepsOf) -> float | None:
+    parts = map(steps_of, records)
     known = [part for part in parts if part]
     steps = sum(part.steps for part in known)
     return sum(part.tokens for part in known) / steps if steps else None
@@ -69,12 +69,12 @@ def by_repeat(run: Run) -> dict[str, Sample]:
 def log_ratios(baseline: Sample, other: Sample) -> list[list[float]]:
     """Logarithms of a figure's ratio, by prompt and then by repeat; labels as of `by_repeat`."""
     mine, theirs = _means(baseline), _means(other)
-    found: dict[Hashable, list[float]] = {}
+    found: dict[Hashable, dict[int, float]] = {}
     for label, before in mine.items():
         after = theirs.get(label)
         if after is not None and isinstance(label, tuple):
-            found.setdefault(label[0], []).append(math.log(after / before))
-    return list(found.values())
+            found.setdefault(label[0], {})[label[1]] = math.log(after / before)
+    return [[row[repeat] for repeat in sorted(row)] for row in found.values()]
 
 
 def _means(sample: Sample) -> dict[Hashable, float]:

@@ -11,7 +11,14 @@ from bench_client.measure.samples import Sample
 from bench_client.measure.stats import PERCENTILE_NEEDS
 
 # Of all the work together, which have no percentile.
-_POOLED = ("tps_e2e_pooled", "accept_length", "output_tok_per_s", "j_per_output_token")
+_POOLED = (
+    "tps_e2e_pooled",
+    "accept_length",
+    "output_tok_per_s",
+    "total_tok_per_s",
+    "request_per_s",
+    "j_per_output_token",
+)
 _FIGURES = tuple(figure for figure in RATIOS if figure not in _POOLED)
 NAMES = tuple(f"{figure}.{percentile}" for figure in _FIGURES for percentile in PERCENTILE_NEEDS)
 RESAMPLES = 1999

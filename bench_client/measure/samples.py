@@ -10,7 +10,7 @@ import numpy as np
 
 from bench_client.measure.imported import imported_samples
 from bench_client.measure.intervals import FEWEST_UNITS, FloatArray, Units
-from bench_client.measure.speculation import request_step_ms, request_steps
+from bench_client.measure.speculation import request_step_ms, steps_by_request
 from bench_client.measure.timeline import (
     RequestFigures,
     chunk_gaps_ms,
@@ -101,15 +101,16 @@ def samples(run: Run, key: Key, speculates: bool) -> dict[str, Sample]:
 
 
 def _recorded(run: Run, key: Key, speculates: bool) -> dict[str, Sample]:
-    ok, server = ok_records(run), run.header.server
+    ok = ok_records(run)
     measured = [(record, request_figures(record)) for record in ok]
     names = list(PER_REQUEST)
     if queues_known(run):
         names += ["queue_ms"]
         names += FROM_SCHEDULE if run.header.plan.load.kind == "open" else []
     found = {name: _scalar(measured, key, name) for name in names}
+    steps_of = steps_by_request(run)
     found["step_ms"] = _known(
-        [(key(each), request_step_ms(each, server, speculates)) for each in ok]
+        [(key(each), request_step_ms(each, steps_of(each), speculates)) for each in ok]
     )
     found["tps_e2e_pooled"] = _pooled(measured, key)
     if run.header.plan.load.kind == "closed" and not run.header.imported:
@@ -163,7 +164,8 @@ def _known(pairs: Sequence[tuple[Hashable, float | None]]) -> Sample:
 
 def _accept(run: Run, key: Key) -> Sample:
     """Tokens over steps, so that the mean is the headline's: all tokens over all steps."""
-    pairs = [(key(each), request_steps(each, run.header.server)) for each in ok_records(run)]
+    steps_of = steps_by_request(run)
+    pairs = [(key(each), steps_of(each)) for each in ok_records(run)]
     known = [(label, steps) for label, steps in pairs if steps]
     return Sample(
         values=np.array([steps.accept_length for _, steps in known]),

@@ -3,7 +3,7 @@
 Formulas: docs/method.md, "Accept length" and "Step time and break-even".
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from bench_client.records import RequestRecord, Run, Server
 
 # Best scoped first: exactly these requests, exactly this window, a bound, whole log lines.
 SOURCES = ("per_request", "metrics", "client_events", "log")
+SOURCES_DIFFER = 0.03
 
 _VLLM_DRAFTS = "vllm:spec_decode_num_drafts_total"
 _VLLM_ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
@@ -40,6 +41,9 @@ class Steps(NamedTuple):
         return self.tokens / self.steps
 
 
+StepsOf = Callable[[RequestRecord], Steps | None]
+
+
 def speculation(run: Run, log_accept_length: float | None = None) -> Speculation | None:
     """What speculation did in this run; null for an arm that does not speculate.
 
@@ -65,7 +69,7 @@ def speculation(run: Run, log_accept_length: float | None = None) -> Speculation
         verify_steps=round(steps.steps) if steps else None,
         step_ms=_step_ms(run, source, length),
         per_position=_per_position(ok, server),
-        by_language=_by_language(run, by_events=source != "per_request"),
+        by_language=_by_language(run),
     )
 
 
@@ -156,6 +160,8 @@ def _step_ms(run: Run, source: str | None, length: float | None) -> float | None
         steps = sum(_later_steps(record, part) for record, part in pairs)
         return _decode_ms(record for record, _ in pairs) / steps if steps else None
     timed = [record for record in ok if decode_tokens(record)]
+    if not timed:
+        return None
     counted = counted_steps(server) if source == "metrics" else None
     if counted and len(timed) == len(run.records):
         return _decode_ms(timed) / counted.steps
@@ -183,14 +189,31 @@ def plain_step_ms(run: Run) -> float | None:
     return _decode_ms(timed) / tokens if tokens else None
 
 
-def request_steps(record: RequestRecord, server: Server) -> Steps | None:
-    """One request's steps: the server's count, else the client's."""
-    return reported_steps(record) or event_steps(record, server)
+def steps_by_request(run: Run) -> StepsOf:
+    """How a request's own steps are known: as the server says, else by events, else not at all.
+
+    Joined events hide steps, so events count where they are as many as the server counted over the
+    window, up to one an answer and 3%, or where nothing counts.
+    """
+    server, ok = run.header.server, ok_records(run)
+    if any(map(reported_steps, ok)):
+        return reported_steps
+    counted, seen = counted_steps(server), _total(event_steps(record, server) for record in ok)
+    slack = SOURCES_DIFFER + len(ok) / seen.steps if seen else 0.0
+    joined = counted and seen and seen.accept_length > counted.accept_length * (1 + slack)
+    return lambda record: None if joined else event_steps(record, server)
 
 
-def request_step_ms(record: RequestRecord, server: Server, speculates: bool) -> float | None:
+def steps_unknown(run: Run) -> bool:
+    """Whether the arm's steps are counted and its requests' own are not."""
+    steps_of = steps_by_request(run)
+    return counted_steps(run.header.server) is not None and not any(map(steps_of, ok_records(run)))
+
+
+def request_step_ms(record: RequestRecord, steps: Steps | None, speculates: bool) -> float | None:
     """Mean step time of one request; of an arm that does not speculate, of a token."""
-    steps = request_steps(record, server) if speculates else None
+    if speculates and steps is None:
+        return None
     count = _later_steps(record, steps) if steps else decode_tokens(record)
     decode_ms = request_figures(record).decode_ms
     return decode_ms / count if count and decode_ms is not None else None
@@ -217,13 +240,12 @@ def languages(run: Run) -> dict[int, str]:
     return {each.prompt_index: each.language for each in requests if each.language}
 
 
-def _by_language(run: Run, by_events: bool) -> dict[str, float]:
-    spoken, server = languages(run), run.header.server
+def _by_language(run: Run) -> dict[str, float]:
+    spoken, steps_of = languages(run), steps_by_request(run)
     parts: dict[str, list[Steps | None]] = {}
     for record in ok_records(run):
         language = spoken.get(record.prompt_index)
         if language:
-            steps = event_steps(record, server) if by_events else reported_steps(record)
-            parts.setdefault(language, []).append(steps)
+            parts.setdefault(language, []).append(steps_of(record))
     totals = {language: _total(parts[language]) for language in sorted(parts)}
     return {language: total.accept_length for language, total in totals.items() if total}

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from bench_client.measure.intervals import (
 # The fewest values that put at least one beyond the percentile.
 PERCENTILE_NEEDS = {"p50": 1, "p90": 10, "p95": 20, "p99": 100}
 POWER = 0.80
-UNLIKE_AT = 0.05
 
 
 def describe(
@@ -105,64 +103,14 @@ def detectable(log_error: float, freedom: float) -> float:
     """The smallest relative difference seen with 80% power by a two-sided test at 5%."""
     if not log_error:
         return 0.0
-    return math.expm1(_two_sided(freedom) * log_error)
+    return math.expm1(two_sided(freedom) * log_error)
 
 
-def _two_sided(freedom: float) -> float:
+def two_sided(freedom: float) -> float:
+    """How many standard errors a difference must have to be seen with 80% power."""
     return t_quantile(freedom, 0.975) + t_quantile(freedom, POWER)
-
-
-def recommended_repeats(log_ratios: Sequence[Sequence[float]], target: float = 0.02) -> int | None:
-    """How many repeats a paired comparison needs to tell a difference of `target`.
-
-    `log_ratios` holds each prompt's ln(other / baseline), one for each repeat. All spread is put
-    down to chance, unless several repeats prove (an F test at 5%) that prompts gain differently.
-    Null: they do, by so much that no number of repeats will do (more prompts will), or there are
-    fewer than 3 prompts.
-    """
-    n = len(log_ratios)
-    if n < FEWEST_UNITS:
-        return None
-    budget = n * (math.log1p(target) / _two_sided(n - 1)) ** 2  # variance that a prompt may have
-    spread = _Anova.of(log_ratios)
-    if not spread.unlike:
-        return max(1, math.ceil(spread.pooled / budget))
-    between = (spread.between - spread.within) / spread.repeats
-    return None if between >= budget else max(1, math.ceil(spread.within / (budget - between)))
 
 
 def repeats_as_units(mdd: float, repeats: int, target: float = 0.02) -> int:
     """The same where repeats themselves were paired, for want of prompts."""
     return max(FEWEST_UNITS, math.ceil(repeats * (math.log1p(mdd) / math.log1p(target)) ** 2))
-
-
-@dataclass(frozen=True)
-class _Anova:
-    """One-way analysis of variance: mean squares between prompts, within them, and pooled."""
-
-    between: float
-    within: float
-    pooled: float
-    repeats: float
-    unlike: bool
-
-    @classmethod
-    def of(cls, groups: Sequence[Sequence[float]]) -> "_Anova":
-        """`unlike`: the F test at 5% says that prompts differ by more than their repeats do."""
-        from scipy.special import fdtrc  # noqa: PLC0415 (slow to import)
-
-        values = np.concatenate(groups)
-        n, n_groups = len(values), len(groups)
-        total = float(((values - values.mean()) ** 2).sum())
-        inside = sum(float(((np.asarray(each) - np.mean(each)) ** 2).sum()) for each in groups)
-        between = max(total - inside, 0.0) / (n_groups - 1)
-        within = inside / (n - n_groups) if n > n_groups else math.nan
-        return cls(
-            between=between,
-            within=within,
-            pooled=total / (n - 1),
-            repeats=n / n_groups,
-            unlike=n > n_groups
-            and between > 0
-            and (not within or fdtrc(n_groups - 1, n - n_groups, between / within) < UNLIKE_AT),
-        )

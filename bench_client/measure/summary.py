@@ -30,10 +30,11 @@ from bench_client.measure.imported import (
 from bench_client.measure.intervals import Units
 from bench_client.measure.samples import Sample, samples, unit_key
 from bench_client.measure.speculation import (
+    Steps,
     languages,
     request_step_ms,
-    request_steps,
     speculation,
+    steps_by_request,
 )
 from bench_client.measure.stats import across_repeats, describe
 from bench_client.measure.telemetry import run_telemetry
@@ -222,21 +223,25 @@ def _repeats(run: Run) -> Repeats | None:
 
 def _rows(run: Run, found: Speculation | None) -> tuple[PromptRow, ...]:
     names = {each.prompt_index: each.prompt_id for each in run.header.plan.requests}
-    spoken = languages(run)
+    spoken, steps_of = languages(run), steps_by_request(run)
     return tuple(
-        _row(run, record, found, (names.get(record.prompt_index), spoken.get(record.prompt_index)))
+        _row(
+            record,
+            steps_of(record) if found else None,
+            found is not None,
+            (names.get(record.prompt_index), spoken.get(record.prompt_index)),
+        )
         for record in sorted(run.records, key=lambda each: (each.repeat, each.prompt_index))
     )
 
 
 def _row(
-    run: Run,
     record: RequestRecord,
-    found: Speculation | None,
+    steps: Steps | None,
+    speculates: bool,
     told: tuple[str | None, str | None],
 ) -> PromptRow:
-    figures, server = request_figures(record), run.header.server
-    steps = request_steps(record, server) if found else None
+    figures = request_figures(record)
     return PromptRow(
         id=record.id,
         prompt_index=record.prompt_index,
@@ -253,6 +258,6 @@ def _row(
         tps_decode=figures.tps_decode,
         accept_length=steps.accept_length if steps else None,
         verify_steps=round(steps.steps) if steps else None,
-        step_ms=request_step_ms(record, server, found is not None),
+        step_ms=request_step_ms(record, steps, speculates),
         prompt_sha256=record.prompt_sha256 or None,
     )

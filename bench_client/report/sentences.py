@@ -29,6 +29,7 @@ SPEEDS = {
     "tps_e2e_pooled": "all the work",
     "tps": "decoding on one side, end to end on the other:",
 }
+SAME = 0.0005  # a ratio that prints as 1.000x
 TELLING = 0.1  # a smaller change along the answer is of no consequence
 LANGUAGES = {"en": "English", "zh": "Chinese"}
 
@@ -75,7 +76,8 @@ def what_ran(arm: Arm) -> Iterator[Line]:
 def _engine(server: Server) -> str:
     name = " ".join(part for part in (server.engine, server.engine_version) if part)
     simulated = " (simulated: its figures say nothing about a GPU)" if server.simulated else ""
-    return f"{name or f'unknown, at {server.url}'}{simulated}"
+    unnamed = f"unknown, at {server.url}" if server.url else "unknown"
+    return f"{name or unnamed}{simulated}"
 
 
 def _settings(settings: dict[str, Any]) -> str:
@@ -95,7 +97,8 @@ def _load(header: RunHeader) -> str:
 def _loop(load: Load) -> str:
     held = f", held to {load.rate_limit}" if load.rate_limit else ""
     if load.kind == "closed":
-        return f"closed loop, concurrency {load.concurrency or UNKNOWN}{held}"
+        told = f"closed loop, concurrency {load.concurrency}{held}"
+        return "unknown" if load.concurrency is None else told
     rate = load.request_rate
     pace = "all at once (inf req/s)" if rate is None else f"{rate:g} req/s"
     cap = f", at most {load.max_concurrency} in flight" if load.max_concurrency else ""
@@ -193,6 +196,18 @@ def _language(code: str) -> str:
     return LANGUAGES.get(code, code)
 
 
+def standing(arm: Arm) -> str:
+    """Why an arm's figures may not be trusted, for where its own report is not; empty if they may.
+
+    What makes it invalid in full, what makes it doubtful by name.
+    """
+    verdict = arm.summary.verdict
+    doubts = [doubt for doubt in arm.summary.doubts if doubt.severity == verdict]
+    if verdict == "invalid":
+        return f"invalid: {'; '.join(f'{doubt.message} ({doubt.code})' for doubt in doubts)}"
+    return f"doubtful: {', '.join(doubt.code for doubt in doubts)}" if doubts else ""
+
+
 def outcome(arm: Arm, baseline: Arm, found: Comparison) -> Iterator[Line]:
     """One arm against the baseline: how much faster, how sure, why, and what speaks against it."""
     if found.refused:
@@ -223,11 +238,12 @@ def _speeds(baseline: str, found: Comparison) -> Iterator[str]:
 
 def _verdict(found: Ratio, ratio: float, baseline: str) -> str:
     if found.ci95 is None:
-        return f"{times(ratio)} the speed of {baseline}, too few values for an interval"
+        why = "one value a run, without" if found.n == (1, 1) else "too few values for"
+        return f"{times(ratio)} the speed of {baseline}, {why} an interval"
     shown = " ".join(ratio_with_interval(ratio, found.ci95))
+    if all(abs(end - 1) < SAME for end in found.ci95):
+        return f"{shown}: the same as {baseline}"
     if found.ci95[0] <= 1 <= found.ci95[1]:
-        if found.ci95[0] == found.ci95[1]:
-            return f"{shown}: the same as {baseline}, value by value"
         unseen = (
             ""
             if found.mdd is None
@@ -254,8 +270,14 @@ def _pairing(found: Comparison) -> str:
     if not found.paired:
         return f"unpaired: {found.unpaired_reason or 'no reason given'}"
     means = [ratio for name, ratio in found.ratios.items() if "." not in name]  # not percentiles
+    if not means:
+        return "nothing to pair: no prompt was answered in both runs"
     said = f"paired by prompt, {plural(max((ratio.n[0] for ratio in means), default=0), 'pair')}"
+    if found.repeats > 1:
+        said += f", {found.repeats} repeats, whose drift the intervals hold"
+    else:
+        said += ", one run of each: what varies from run to run is in no interval (see --repeat)"
     if found.shared_prompts:
         shared, every = found.shared_prompts
-        said += f": {shared} of {every} prompts are in both runs, the others are left out"
+        said += f"; {shared} of {every} prompts are in both runs, the others are left out"
     return said

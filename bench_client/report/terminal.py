@@ -80,7 +80,7 @@ def comparison(found: Report) -> RenderableType:
 
 def _comparison_blocks(found: Report) -> Iterator[RenderableType]:
     title = _text(f"comparison with {found.arms[0].name}", "bold")
-    yield Group(title, Rule(style="dim"), *_failed(found.arms))
+    yield Group(title, Rule(style="dim"), *_standings(found.arms))
     yield _table(comparison_tables.comparison(found))
     yield _text(comparison_tables.COST_NOTE, "dim")
     for head, table in resources.side_by_side(found):
@@ -90,11 +90,11 @@ def _comparison_blocks(found: Report) -> Iterator[RenderableType]:
         yield Group(_text(each.name, "bold"), lines)
 
 
-def _failed(arms: Iterable[Arm]) -> Iterator[RenderableType]:
+def _standings(arms: Iterable[Arm]) -> Iterator[RenderableType]:
     for each in arms:
-        failed = sentences.failures(each.summary)
-        if failed:
-            yield _text(f"{each.name}: {failed}", "bold red")
+        said = sentences.standing(each)
+        if said:
+            yield _text(f"{each.name}: {said}", VERDICT_STYLES[each.summary.verdict])
 
 
 def _lines(lines: Iterable[Line]) -> RenderableType:

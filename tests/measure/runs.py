@@ -76,7 +76,9 @@ def told(tokens: int | None, steps: int, **changes: Any) -> Accept:
 
 
 def server(**changes: Any) -> Server:
-    return msgspec.structs.replace(Server(name="arm", url="http://127.0.0.1:1"), **changes)
+    return msgspec.structs.replace(
+        Server(name="arm", url="http://127.0.0.1:1", model="qwen3-8b"), **changes
+    )
 
 
 def run(records: Sequence[RequestRecord], **changes: Any) -> Run:

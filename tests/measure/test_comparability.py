@@ -60,7 +60,7 @@ def test_failed_requests_are_warned_of_and_left_out() -> None:
     assert found.paired
     assert found.ratios["tps_decode"].n == (9, 9)
     assert found.ratios["tps_decode"].ci95 == pytest.approx((2, 2))
-    assert "1 of 10 requests of the other run failed" in found.warnings[0]
+    assert "1 of 10 requests of the other run failed" in " ".join(found.warnings)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_open_loops_of_unlike_burstiness() -> None:
     loads = (Load(kind="open", request_rate=2.0, burstiness=each) for each in (1.0, 0.1))
     found = compare(*(arm(plan={"load": load}) for load in loads))
     said = "the loads differ: 2.0 requests/s and 2.0 requests/s of burstiness 0.1"
-    assert said in found.warnings
+    assert any(warning.startswith(said) for warning in found.warnings)
 
 
 UNLIKE = "the two answers to a prompt differ in length by"
@@ -179,4 +179,6 @@ def test_stated_definitions_that_differ() -> None:
         imported({"itl_ms": (1.0, 2.0)}, definitions={"itl_ms": "by chunk"}),
         imported({"itl_ms": (1.0, 2.0)}),
     )
-    assert "itl_ms is not the same figure: baseline by chunk; other as in" in found.warnings[0]
+    assert "itl_ms is not the same figure: baseline by chunk; other as in" in " ".join(
+        found.warnings
+    )

@@ -1,6 +1,9 @@
 """One run against another: pairs, ratios, and what could be seen."""
 
+from typing import Any
+
 import msgspec
+import numpy as np
 import pytest
 
 from bench_client.measure.compare import compare
@@ -9,7 +12,7 @@ from bench_client.measure.summary import throughput
 from bench_client.records import Run
 
 from .arms import GAPS, arm, speculative
-from .runs import answer, imported, run
+from .runs import answer, failed, imported, run
 
 
 def test_pairs_by_prompt() -> None:
@@ -77,6 +80,25 @@ def noisy(sign: int) -> Run:
     return run(records)
 
 
+def repeated(sign: int) -> Run:
+    """Prompts that gain alike, as far as two repeats tell."""
+    spread = np.random.default_rng(sign + 1).normal(0, 0.05, (2, 10))
+    records = [
+        answer(i, gaps=(GAPS[i] * (1 + spread[r, i]),) * 50, repeat=r)
+        for r in range(2)
+        for i in range(10)
+    ]
+    return run(records, plan={"repeats": 2})
+
+
+def test_what_repeats_would_show() -> None:
+    found = compare(repeated(1), repeated(-1))
+    needed = found.ratios["tps_decode"].recommended_repeats
+    assert found.repeats == 2
+    assert needed
+    assert f"for 2% about {needed} repeats are needed" in " ".join(found.warnings)
+
+
 def test_what_could_not_be_seen() -> None:
     found = compare(noisy(1), noisy(-1))
     rate = found.ratios["tps_decode"]
@@ -86,13 +108,15 @@ def test_what_could_not_be_seen() -> None:
     said = " ".join(found.warnings)
     assert f"no difference in tps_decode is shown; one of {rate.mdd:.1%} would have been, " in said
     assert "with 80% probability" in said
-    assert "for 2% about " in said
-    assert f"about {rate.recommended_repeats} repeats are needed" in said
+    assert rate.recommended_repeats is None  # one repeat does not tell chance from prompts
+    assert "--repeat 2 would show how many repeats 2% takes" in said
 
 
 def test_what_it_would_take_is_in_the_file() -> None:
     found = msgspec.to_builtins(compare(noisy(1), noisy(-1)))["ratios"]
     assert found["tps_decode"]["minimum_detectable"] > 0.02
+    assert found["tps_decode"]["recommended_repeats"] is None
+    found = msgspec.to_builtins(compare(*(repeated(sign) for sign in (1, -1))))["ratios"]
     assert found["tps_decode"]["recommended_repeats"] > 1
     assert found["tps_e2e"]["recommended_repeats"] > 1
     assert compare(arm(), arm(prompts=range(20, 30))).ratios["ttft_ms"].recommended_repeats is None
@@ -123,7 +147,8 @@ def test_what_repeats_cannot_show() -> None:
                 answer(i, gaps=(20 * (1 + sign * 0.1 * (-1) ** i) + 0.01 * r,) * 50, repeat=r)
                 for r in range(2)
                 for i in range(10)
-            ]
+            ],
+            plan={"repeats": 2},
         )
 
     said = " ".join(compare(gaining(1), gaining(-1)).warnings)
@@ -134,3 +159,22 @@ def test_empty_runs_give_no_ratio() -> None:
     found = compare(run([]), run([]))
     assert found.ratios == {}
     assert isinstance(msgspec.json.decode(msgspec.json.encode(found), type=Comparison), Comparison)
+
+
+def test_runs_without_an_answer_have_no_ratios() -> None:
+    dead = run([failed(i) for i in range(10)], server=server_counters(10.0))
+    for sides in ((arm(), dead), (dead, arm())):
+        found = compare(*sides)
+        assert found.ratios == {}
+        assert found.why is None
+
+
+def server_counters(drafts: float) -> dict[str, Any]:
+    """Of a warm-up, say."""
+    return {
+        "counters_before": {},
+        "counters_after": {
+            "vllm:spec_decode_num_drafts_total": drafts,
+            "vllm:spec_decode_num_accepted_tokens_total": drafts,
+        },
+    }

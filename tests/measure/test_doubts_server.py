@@ -136,6 +136,38 @@ def test_simulated() -> None:
     assert severity(run(good(), server={"simulated": True}), "simulated") == "note"
 
 
+def test_a_server_that_says_that_it_does_not_speculate() -> None:
+    """Joined events do not outweigh what it says itself."""
+    denied = {**ASKED, "facts": {"speculates": False}, "unmet": ("speculation was asked for",)}
+    assert severity(run(joined(), server=denied), "spec_arm_does_not") == "invalid"
+
+
+def test_not_as_asked() -> None:
+    unmet = ("num_steps 3 was asked for, and the server runs 6",)
+    found = doubts(run(joined(), server={**ASKED, "unmet": unmet}))
+    assert found["not_as_asked"].severity == "doubtful"
+    assert unmet[0] in found["not_as_asked"].message
+    assert "not_as_asked" not in doubts(run(joined(), server=ASKED))
+
+
+def test_steps_that_are_joined_are_told() -> None:
+    """By events 2 tokens a step, by the server's count 1.2."""
+    whole = run(joined(), server={**ASKED, **counted(accepted=10, drafts=50)})
+    found = doubts(whole)
+    assert found["joined_steps"].severity == "note"
+    assert "accept length 2.00 by events, 1.20 by its own count" in found["joined_steps"].message
+    exact = run(joined(), server={**ASKED, **counted(accepted=30, drafts=30)})
+    assert "joined_steps" not in doubts(exact)
+
+
+def test_more_in_flight_than_the_server_runs_at_once() -> None:
+    records = [answer(i, gaps=(20,) * 50, sent=10 * i) for i in range(10)]
+    capped = run(records, server={"facts": {"max_running_requests": 8}})
+    assert "runs 8 at once and up to 10 requests" in doubts(capped)["capped_server"].message
+    enough = run(records, server={"facts": {"max_running_requests": 10}})
+    assert severity(enough, "capped_server") is None
+
+
 def test_capped_server() -> None:
     def crowd(running: int) -> Run:
         """Twenty at once; each batch of `running` waits for the one before."""

@@ -1,12 +1,18 @@
 """Why one arm is faster than another."""
 
+from typing import Any
+
 import pytest
 
 from bench_client.measure.compare import compare
+from bench_client.records import Load
 
-from .arms import arm, speculative
+from .arms import arm, changed, speculative
 from .published import SGLANG, SGLANG_ACCEPT, SGLANG_EAGLE3
 from .runs import answer, imported, run, told
+
+DRAFTS = "vllm:spec_decode_num_drafts_total"
+ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 
 
 def test_why_it_is_faster() -> None:
@@ -27,6 +33,48 @@ def test_why_it_is_slower() -> None:
     why = compare(arm(), speculative(accept=2, step_ms=60)).why
     assert why is not None
     assert "0.67 times as fast; it would take 3.00 tokens a step to pay" in why.sentence
+
+
+def test_a_cheap_step_pays_whatever_it_yields() -> None:
+    why = compare(arm(), speculative(accept=1, step_ms=17)).why
+    assert why is not None
+    assert why.sentence.endswith("1.18 times as fast, and any accept length pays")
+
+
+@pytest.mark.parametrize(
+    ("part", "fields"),
+    [
+        ("plan", {"load": Load(kind="closed", concurrency=8)}),
+        ("plan", {"load": Load(kind="open", request_rate=5.0)}),
+        ("environment", {"gpus": [{"name": "NVIDIA L40"}]}),
+    ],
+)
+def test_steps_of_other_work_explain_nothing(part: str, fields: dict[str, Any]) -> None:
+    plain = arm(environment={"gpus": [{"name": "NVIDIA H200"}]})
+    other = speculative(environment={"gpus": [{"name": "NVIDIA H200"}]})
+    assert compare(plain, other).why
+    if part == "environment":
+        other = speculative(environment=fields)
+    else:
+        other = changed(other, part, **fields)
+    found = compare(plain, other)
+    assert found.why is None
+    assert "accept length alone explains no speedup" in " ".join(found.warnings)
+
+
+def test_joined_events_explain_by_the_headline() -> None:
+    """The server counts 2 tokens a step over the window, and joins two steps in each event."""
+    records = [answer(i, gaps=(80,) * 10, tokens=(1, *[4] * 10)) for i in range(10)]
+    counters = {"counters_before": {}, "counters_after": {DRAFTS: 200.0, ACCEPTED: 200.0}}
+    found = compare(arm(), run(records, server=counters))
+    assert found.why is not None
+    assert (found.why.accept_length, found.why.step_ms) == pytest.approx((2, 40))
+    assert found.why.fit is None
+    assert {row.accept_length for row in found.rows} == {None}
+    alike = compare(speculative(accept=2), run(records, server=counters)).ratios
+    assert alike["accept_length"].ratio == pytest.approx(1)
+    assert alike["step_ms"].ratio == pytest.approx(1, rel=0.01)
+    assert (alike["accept_length"].ci95, alike["step_ms"].ci95) == (None, None)
 
 
 def test_why_weighs_prompts_as_the_speedup_does() -> None:
@@ -65,4 +113,5 @@ def test_published_speedup_and_its_reason() -> None:
         "each verify step costs 1.90 plain steps and yields 3.87 tokens: 2.04 times faster; "
         "below 1.90 tokens a step it would be slower"
     )
-    assert "the model of at least one run is not known" in " ".join(found.warnings)
+    nameless = compare(changed(plain, "server", model=None), eagle3)
+    assert "the model of at least one run is not known" in " ".join(nameless.warnings)

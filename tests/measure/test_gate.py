@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from bench_client.measure.compare import compare
-from bench_client.measure.figures import Comparison, Interval, Ratio
+from bench_client.measure.figures import RATIOS, Comparison, Interval, Ratio
 from bench_client.measure.gate import GateError, evaluate, parse_gate
 from bench_client.records import Load
 
-from .arms import arm
-from .runs import imported
+from .arms import arm, speculative
+from .runs import answer, imported, run
 
 
 def comparison(ci95: Interval | None, refused: str | None = None, **ratio: Any) -> Comparison:
@@ -62,8 +62,11 @@ def test_what_parses(text: str, figure: str, operator: str, bar: float) -> None:
         ("tps_decode >= -3% and more", "is no gate"),
         ("tps_decode >= ٣", "is no gate"),
         ("speed >= 1", "'speed' is no figure of a gate; these are: tps_decode, "),
-        ("tps_decode >= -3", "ratios are above 0; add % for a change"),
-        ("tps_decode >= -100%", "ratios are above 0"),
+        ("tps_decode >= -3", "asks for -3 times the baseline: a gate is relative to it"),
+        ("tps_decode >= -100%", "asks for 0 times the baseline"),
+        ("ttft_ms <= 500", "asks for 500 times the baseline"),
+        ("ttft_ms.p50 <= 10.5", "asks for 10.5 times the baseline"),
+        ("accept_length >= 0.05", "a change such as -3% or a ratio such as 0.97"),
         ("ttft_ms.p42 <= 1", "'ttft_ms.p42' is no figure of a gate"),
         ("output_tok_per_s.p99 >= 1", "a percentile, such as ttft_ms.p99 (p50, p90, p95, p99)"),
     ],
@@ -73,6 +76,56 @@ def test_what_does_not(text: str, said: str) -> None:
         parse_gate(text)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "figure", "bar"),
+    [
+        ("throughput.output_tok_per_s ≥ −3%", "output_tok_per_s", 0.97),
+        ("throughput.request_per_s >= 1", "request_per_s", 1),
+        ("tps_e2e.pooled >= 0.97", "tps_e2e_pooled", 0.97),
+        ("speculation.accept_length ≥ –2％", "accept_length", 0.98),
+        ("ttft_ms.mean ≤ 5%", "ttft_ms", 1.05),
+        ("telemetry.gpu.energy.j_per_output_token <= 5%", "j_per_output_token", 1.05),
+        ("tps_decode >= 1000%", "tps_decode", 11),
+    ],
+)
+def test_names_of_the_summary_and_signs_of_a_document(text: str, figure: str, bar: float) -> None:
+    gate = parse_gate(text)
+    assert (gate.figure, gate.bar) == (figure, pytest.approx(bar))
+
+
+def test_every_figure_of_a_run_can_be_told() -> None:
+    """Three repeats of an open loop; accept length and energy have tests of their own."""
+    load = {"load": Load(kind="open", request_rate=1.0), "repeats": 3}
+    sides = [
+        run(
+            [
+                answer(
+                    i,
+                    gaps=(20 * factor,) * 50,
+                    sent=9000 * r + 100 * i + 1,
+                    repeat=r,
+                    scheduled_ns=(9000 * r + 100 * i) * 10**6,
+                )
+                for r in range(3)
+                for i in range(10)
+            ],
+            plan=load,
+        )
+        for factor in (1, 0.5)
+    ]
+    known = compare(*sides).ratios
+    unknown = {name for name in RATIOS if not (name in known and known[name].ci95)}
+    assert unknown <= {"accept_length", "j_per_output_token"}
+
+
+def test_a_figure_that_was_lost_is_named() -> None:
+    found = compare(speculative(), arm())
+    result = evaluate(parse_gate("accept_length >= -3%"), found)
+    assert result.outcome == "cant_tell"
+    assert "accept_length is known of the baseline only" in result.sentence
+    assert found.one_sided["accept_length"] == "the baseline"
 
 
 @pytest.mark.parametrize(

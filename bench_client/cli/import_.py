@@ -1,5 +1,6 @@
 """`bench-client import`: other tools' output, and engine logs, become runs."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ from bench_client.cli.options import results_option
 
 
 @click.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summaries as JSON.")
 @click.option("--quiet", is_flag=True, help="Only name the results folders.")
 def import_command(files: tuple[Path, ...], results: Path, as_json: bool, quiet: bool) -> int:
     """Make runs of FILES: result blocks and JSON of sglang.bench_serving, vllm bench serve, AIPerf
     and GuideLLM; logs of SGLang and vLLM servers; EAGLE's lines; notes that mix them with prose.
+    - is the standard input.
     """
     from bench_client.cli.show import print_import, print_imports_json
     from bench_client.run.fold import save_run
@@ -36,11 +38,12 @@ def import_command(files: tuple[Path, ...], results: Path, as_json: bool, quiet:
 
 
 def _runs(path: Path) -> Any:
-    from bench_client.imports.files import import_file
-    from bench_client.imports.plain_text import decoded
+    from bench_client.imports.files import import_bytes
 
+    piped = path == Path("-")
     try:
-        return import_file(path.name, decoded(path.read_bytes()))
+        data = sys.stdin.buffer.read() if piped else path.read_bytes()
+        return import_bytes("standard input" if piped else path.name, data)
     except OSError as error:
         raise click.ClickException(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

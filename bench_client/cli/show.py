@@ -52,9 +52,9 @@ def _pairs(found: Sequence[Imported]) -> list[tuple[Imported, Imported]]:
 
 
 def _same_engine(plain: Run, other: Run) -> bool:
-    """Whether the second is the first with speculation."""
+    """Whether the second is the first with speculation, of whatever method."""
     names = plain.header.server.name, other.header.server.name
-    return names[1].startswith(f"{names[0]}-eagle") and plain.header.plan == other.header.plan
+    return names[1].startswith(f"{names[0]}-") and plain.header.plan == other.header.plan
 
 
 def _print(shown: RenderableType) -> None:

@@ -67,6 +67,8 @@ def summary_run(entry: Mapping[str, Any], source: Source) -> Run:
     for tag, family in FAMILIES.items():
         for name, statistic in STATISTICS.items():
             figures[f"{family}.{statistic}"] = entry.get(tag, {}).get(name)
+    if "error_request_count" in entry:  # AIPerf writes no count of nothing
+        figures.setdefault("requests.ok", 0)
     known = finite(figures)
     config = entry.get("input_config") or {}
     phases = [p for p in config.get("phases") or () if p.get("kind") == "profiling"]
@@ -85,9 +87,11 @@ def summary_run(entry: Mapping[str, Any], source: Source) -> Run:
 
 
 def records_run(entries: Sequence[Mapping[str, Any]], source: Source) -> Run:
-    """The requests of the profiling phase as a run; warm-up is left out."""
+    """The requests of the profiling phase as a run; ValueError where all are of the warm-up."""
     kept = [x for x in entries if x["metadata"].get("benchmark_phase") in (None, "profiling")]
-    zero = min((_arrival_ns(entry) for entry in kept), default=0)
+    if not kept:
+        raise ValueError("every request in it is of the warm-up")
+    zero = min(map(_arrival_ns, kept))
     told = Told(tool=TOOL, began=zero / 1e9, definitions=DEFINITIONS)
     return bench_run(told, source, {}, [_request(entry, zero) for entry in kept])
 

@@ -134,10 +134,11 @@ def record(index: int, request: Request) -> RequestRecord:
     )
 
 
-def _name(told: Told, figures: Figures) -> str:
-    """Of a system that no heading names."""
-    speculates = figures.get("speculation.accept_length")
-    return f"{told.engine or told.tool}{'-speculative' if speculates else ''}"
+def name_of(told: Told, figures: Figures, source: Source) -> str:
+    """Of a system: as its heading has it; marked where only the figures say that it speculates."""
+    name = source.server or told.engine or told.tool
+    marked = figures.get("speculation.accept_length") and not source.method
+    return f"{name}-speculative" if marked else name
 
 
 def run_of(
@@ -164,7 +165,7 @@ def run_of(
             api=told.api,
         ),
         server=Server(
-            name=source.server or _name(told, figures),
+            name=name_of(told, figures, source),
             url="",
             engine=told.engine,
             model=told.model,

@@ -5,7 +5,7 @@ compared in lower case with single spaces.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bench_client.imports.values import number
@@ -86,6 +86,18 @@ STATISTICS = {"mean": "mean", "median": "p50", "std": "std", "max": "max"}
 
 _STATISTIC = re.compile(r"(mean|median|std|max|p\d+(?:\.\d+)?)[ _](.+?)(?: \(ms\)|_ms)")
 _POSITION = re.compile(r"position (\d+)")
+
+
+def _spaced(labels: Iterable[str]) -> str:
+    """A pattern of any of them, spaced in any way."""
+    return "|".join(r"\s+".join(map(re.escape, label.split())) for label in labels)
+
+
+# Any printed label, in whatever case and spacing.
+LABEL = (
+    rf"{_spaced(LABELS)}|position\s+\d+"
+    rf"|(?:mean|median|std|max|p\d+(?:\.\d+)?)\s+(?:{_spaced(FAMILIES)})\s+\(ms\)"
+)
 
 
 def statistic_key(name: str) -> str | None:

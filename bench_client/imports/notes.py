@@ -15,17 +15,12 @@ from msgspec import Struct
 from bench_client.imports import offline, server_log, sglang_bench, vllm_bench
 from bench_client.imports.across import with_findings
 from bench_client.imports.as_run import Source
-from bench_client.imports.engine_logs import (
-    DecodeLine,
-    SpecLine,
-    decode_lines,
-    engine_lines,
-    spec_lines,
-)
-from bench_client.imports.plain_text import line_of, plain
+from bench_client.imports.plain_text import line_of, plain, without_prefixes
 from bench_client.imports.printed import find_blocks
-from bench_client.imports.results import ENGINES, READS, result_runs, tool_of
+from bench_client.imports.results import ENGINES, READS, of_shape, result_runs, tool_of
+from bench_client.imports.sglang_log import DecodeLine, decode_lines
 from bench_client.imports.systems import any_heading, method_of, server_name, system_heading
+from bench_client.imports.vllm_log import SpecLine, engine_lines, spec_lines
 from bench_client.records import Run
 
 
@@ -140,12 +135,13 @@ def _runs(text: str, group: Sequence[Piece], source: Source) -> Sequence[Run]:
     where = f"{source.file}: line {line_of(text, first.start)}"
     if first.kind.endswith(RESULT):
         return result_runs(first.value, source, where)
-    return [KINDS[first.kind][1]([piece.value for piece in group], source)]
+    values = [piece.value for piece in group]
+    return of_shape(first.kind, where, lambda: [KINDS[first.kind][1](values, source)])
 
 
 def import_text(text: str, name: str) -> list[Run]:
     """Every run that a text holds. ValueError if it holds none, or one that cannot be read."""
-    text = plain(text)
+    text = without_prefixes(plain(text))
     runs: list[Run] = []
     used: dict[str, count[int]] = {}
     heading: str | None = None

@@ -1,7 +1,7 @@
 """The result block that sglang.bench_serving and `vllm bench serve` print, found in any text.
 
-Spacing differs where a note was retyped, header or closing line may be missing, and a log puts
-something in front of every line.
+Spacing differs where a note was retyped, a table or list puts marks around every line, and header
+or closing line may be missing.
 """
 
 import math
@@ -10,30 +10,16 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from bench_client.imports.names import label_key
+from bench_client.imports.names import LABEL, label_key
 
-_LABEL = re.compile(r"\s*(\S.{0,58}?)\s*[:：](?:\s+(\S.*?))?\s*$")
-_TRAILER = re.compile(r"\s*={10,}\s*$")
-_SECTION = re.compile(r"\s*-{3,}[^-].*-{3,}\s*$")
+# What tables, lists, quotes, diffs and bold print put around a label or its value.
+_MARKS = r"[\s|>*+`•-]*"
+_END = r"[\s|*`]*$"
+_KNOWN = re.compile(rf"{_MARKS}({LABEL})[\s*`]*[:：|][\s|*`]*(.*?){_END}", re.IGNORECASE)
+_LABEL = re.compile(r"\s*\S.{0,58}?\s*[:：](?:\s+(\S.*?))?\s*$")
+_TRAILER = re.compile(rf"{_MARKS}={{10,}}{_END}")
+_SECTION = re.compile(rf"{_MARKS}-{{3,}}[^-].*-{{3,}}{_END}|[\s|:+-]+$")
 _DIGITS = re.compile(r"-?(?:\d{1,3}(?:[,_'\u00a0\u202f]\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?")
-# What logs put before a line, in any order: [rank0]:, (APIServer pid=1), client-1 |, 0:, a syslog
-# head, a time, a level, a logger's name.
-_PREFIX = re.compile(
-    r"""\s*+(?:(?:
-        \[[^\]\n]{1,60}\]:?
-      | \([^()\n]{1,40}\)(?=\s)
-      | [\w./-]{0,60}\s*\|
-      | \d{1,4}:(?=\s)
-      | [A-Z][a-z]{2}\ +\d+\ \d\d:\d\d:\d\d\ \S+\ \S+\[\d+\]:
-      | (?:\d{4}[-/])?\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?
-      | \d\d:\d\d:\d\d(?:[.,]\d+)?
-      | (?:DEBUG|INFO|WARN|WARNING|ERROR)\b:?
-      | [\w.]+:\w+:\d+(?=\s+-)
-      | [-*•](?=\s)
-    )\s*+)+""",
-    re.VERBOSE,
-)
-
 # Prose may hold a label or two; a block holds at least this many, the request count among them.
 MIN_LINES = 5
 # Printed lines are far shorter; lines of a log are not worth a closer look.
@@ -93,26 +79,27 @@ def number(value: str) -> float | None:
 
 
 def _lines(text: str) -> Iterator[tuple[int, int, str]]:
-    """Begin, end and text of each line, the text without what a log puts before it."""
+    """Begin, end and text of each line."""
     at = 0
     for line in text.splitlines(keepends=True):
-        prefix = _PREFIX.match(line) if len(line) <= 2 * LONGEST_LINE else None
-        yield at, at + len(line), line[prefix.end() :] if prefix else line
+        yield at, at + len(line), line
         at += len(line)
 
 
-def _label(line: str) -> tuple[str, str] | None:
-    match = _LABEL.match(line) if len(line) <= LONGEST_LINE else None
-    return (" ".join(match.group(1).lower().split()), match.group(2) or "") if match else None
+def _known(line: str) -> tuple[str, str] | None:
+    """Label and value of a line that a tool prints."""
+    match = None if len(line) > LONGEST_LINE else _KNOWN.match(line)
+    return (" ".join(match.group(1).lower().split()), match.group(2)) if match else None
 
 
 def _ends_block(line: str, values: dict[str, str]) -> bool:
     """A new header, prose, the closing line, or a label that the block already has."""
-    label = _label(line)
-    if label is None:
-        return bool(line.strip()) and not _SECTION.match(line)
-    known = label_key(label[0]) is not None
-    return label[0] in values if known else not label[1]
+    if known := _known(line):
+        return known[0] in values
+    if not line.strip() or len(line) > LONGEST_LINE:
+        return bool(line.strip())
+    other = _LABEL.match(line)
+    return not other.group(1) if other else not _SECTION.match(line)
 
 
 def find_blocks(text: str) -> list[Block]:
@@ -125,9 +112,17 @@ def find_blocks(text: str) -> list[Block]:
             closed = bool(_TRAILER.match(line))
             found.append(Block((start, line_end if closed else end), values, closed))
             values = {}
-        label = _label(line)
-        if label is not None and label_key(label[0]) is not None:
+        if known := _known(line):
             start = start if values else at
-            values[label[0]] = label[1]
+            values[known[0]] = known[1]
             end = line_end
+    if found and not text[-1].isspace():
+        found[-1] = _without_stump(found[-1], len(text))
     return [b for b in found if len(b.values) >= MIN_LINES and "successful requests" in b.values]
+
+
+def _without_stump(block: Block, end: int) -> Block:
+    """The block without its last value if the text is cut off within that line."""
+    if block.span[1] < end or block.cut_after is None:
+        return block
+    return Block(block.span, dict(list(block.values.items())[:-1]))

@@ -1,16 +1,12 @@
 """An engine's own log lines as a run: values by line, no requests."""
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from bench_client.imports.as_run import Source, Told, run_of
-from bench_client.imports.engine_logs import (
-    DecodeLine,
-    EngineLine,
-    SpecLine,
-    sglang_accept_length,
-    vllm_accept_length,
-)
 from bench_client.imports.findings import implied_draft_tokens
+from bench_client.imports.sglang_log import DecodeLine, one_rank_each, sglang_accept_length
+from bench_client.imports.vllm_log import EngineLine, SpecLine, vllm_accept_length
 from bench_client.records import Load, Run
 
 SGLANG_TOOL = "sglang server log"
@@ -27,8 +23,12 @@ VLLM_DEFINITIONS = {
 }
 
 
-def decode_run(lines: Sequence[DecodeLine], source: Source) -> Run:
-    """SGLang `Decode batch` lines of one server."""
+def decode_run(logged: Sequence[DecodeLine], source: Source) -> Run:
+    """SGLang `Decode batch` lines of one server. Requests of its DP ranks decode side by side."""
+    lines = one_rank_each(logged)
+    names = dict.fromkeys(line.dp for line in lines)
+    ranks = [[line.running for line in lines if line.dp == name] for name in names]
+    constant = all(len(set(running)) == 1 for running in ranks)
     steady = [line for line in lines if not line.after_prefill and line.gen_tok_per_s > 0]
     lengths = tuple(line.accept_length for line in lines if line.accept_length is not None)
     samples = {
@@ -36,24 +36,41 @@ def decode_run(lines: Sequence[DecodeLine], source: Source) -> Run:
         "step_ms": tuple(line.step_ms for line in steady if line.step_ms is not None),
         "accept_length": lengths,
     }
-    running = [line.running for line in lines]
     figures = {
         "log_lines": float(len(lines)),
-        "concurrency.decoding_mean": sum(running) / len(running),
+        "concurrency.decoding_mean": sum(fmean(running) for running in ranks),
         "speculation.accept_length": sglang_accept_length(lines),
     }
     told = Told(
         tool=SGLANG_TOOL,
         engine="sglang",
-        load=Load(kind="closed", concurrency=running[0] if len(set(running)) == 1 else None),
+        load=Load(
+            kind="closed", concurrency=sum(running[0] for running in ranks) if constant else None
+        ),
         definitions=SGLANG_DEFINITIONS,
         samples={name: values for name, values in samples.items() if values},
     )
-    return run_of(told, source, _known(figures), findings=_decode_findings(lines))
+    findings = (*_rank_findings(len(ranks), len(logged) - len(lines)), *_decode_findings(lines))
+    return run_of(told, source, _known(figures), findings=findings)
 
 
 def _known(figures: dict[str, float | None]) -> dict[str, float | None]:
     return {name: value for name, value in figures.items() if value is not None}
+
+
+def _rank_findings(ranks: int, repeated: int) -> tuple[str, ...]:
+    found = []
+    if ranks > 1:
+        found.append(
+            f"The log is of {ranks} data-parallel ranks: a line's throughput is that of one of "
+            "them, concurrency the sum of their means."
+        )
+    if repeated:
+        found.append(
+            f"{repeated} lines of further TP or PP ranks tell of the same batches again: they are "
+            "left out."
+        )
+    return tuple(found)
 
 
 def _decode_findings(lines: Sequence[DecodeLine]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bench_client.imports.as_run import Request, Source, Told
-from bench_client.imports.bench import bench_run, load_of
+from bench_client.imports.bench import bench_run, labelled, load_of
 from bench_client.imports.names import json_figures, per_event
 from bench_client.imports.printed import Block
 from bench_client.imports.values import column, gap_lists, number, numbers, rate_of, whole, word
@@ -130,6 +130,7 @@ def json_run(entry: Mapping[str, Any], source: Source) -> Run:
     )
     found = (*((starts,) if requests else ()), *((TRACE,) if traced else ()))
     figures = figures if per_token else per_event(figures)
+    source = labelled(source, told, figures, word(entry.get("tag")))
     return bench_run(told, source, figures, requests, found)
 
 

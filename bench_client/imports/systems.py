@@ -4,9 +4,12 @@ import re
 
 _ENGINES = ("sglang", "vllm", "transformers")
 _EAGLE = re.compile(r"eagle[-_ ]?(\d)?", re.IGNORECASE)
-_OTHER_METHOD = re.compile(r"\b(mtp|medusa|ngram|n-gram|lookahead|dflash)\b", re.IGNORECASE)
+_OTHER_METHOD = re.compile(
+    r"\b(mtp|medusa|ngram|n-gram|lookahead|dflash|speculative)\b|投机", re.IGNORECASE
+)
 _NEGATED = re.compile(
-    r"(?:\b(?:without|no|not|w/o|non)\b|不使用|不用|没有|无|未使用|关闭)[\W_]*(?:eagle|mtp|medusa)",
+    r"(?:\b(?:without|no|not|w/o|non)\b|不使用|不用|没有|无|未使用|关闭)[\W_]*"
+    r"(?:eagle|mtp|medusa|n-?gram|lookahead|dflash|speculative|投机)",
     re.IGNORECASE,
 )
 _SYSTEM_WORDS = re.compile(
@@ -14,7 +17,7 @@ _SYSTEM_WORDS = re.compile(
     r"|speculative|普通|基线|投机|原始",
     re.IGNORECASE,
 )
-_MARKS = " \t#*->=_`~|•·:："
+_MARKS = " \t#*+->=_`~|•·:："
 _PROSE = re.compile(r"[。，；！？,;!?]|\. ")
 _CODE = re.compile(r"[=(){}\[\]/\\<>|\"'$]|^\s*-{1,2}\w|\w_\w|\bimport\b")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
@@ -57,7 +60,11 @@ def method_of(label: str, text: str) -> str | None:
         number = eagle.group(1) or (numbers.pop() if len(numbers) == 1 else "")
         return f"EAGLE{number}"
     other = _OTHER_METHOD.search(label)
-    return other.group(1).upper() if other else None
+    if other is None:
+        return None
+    return (
+        "speculative" if other.group().lower() in ("speculative", "投机") else other.group().upper()
+    )
 
 
 def server_name(label: str, engine: str, method: str | None) -> str:

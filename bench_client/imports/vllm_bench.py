@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench_client.imports.as_run import Request, Source, Told
-from bench_client.imports.bench import bench_run, load_of
+from bench_client.imports.bench import bench_run, labelled, load_of
 from bench_client.imports.names import json_figures, per_event
 from bench_client.imports.printed import Block
 from bench_client.imports.values import column, gap_lists, number, numbers, rate_of, whole, word
@@ -62,6 +62,7 @@ def json_run(entry: Mapping[str, Any], source: Source) -> Run:
         definitions=DEFINITIONS,
         samples={} if requests else _latencies(entry),
     )
+    source = labelled(source, told, figures, word(entry.get("label")))
     return bench_run(told, source, figures, requests)
 
 

@@ -173,3 +173,11 @@ def test_no_cap_is_claimed_where_something_else_explains_it(old: str, new: str) 
     assert old in block
     [run] = import_text(block.replace(old, new), "n")
     assert not any("capped" in finding for finding in imported(run).findings)
+
+
+@pytest.mark.parametrize("heading", ["Results:", "## sglang", "without EAGLE"])
+def test_a_heading_without_a_method_hides_no_speculation(heading: str) -> None:
+    [spec] = import_text(f"{heading}\n{text('golden/sglang_0.5.23_spec.txt')}", "n")
+    [plain] = import_text(f"{heading}\n{text('golden/sglang_0.5.23_nospec.txt')}", "n")
+    assert [run.header.server.name for run in (spec, plain)] == ["sglang-speculative", "sglang"]
+    assert imported(spec).label == heading.strip("#: ")

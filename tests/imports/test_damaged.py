@@ -70,7 +70,7 @@ def test_a_time_that_is_no_number_is_told_with_its_line() -> None:
         import_file("n", EAGLE.format("1.0") + EAGLE.format("1.2.3"))
 
 
-BAD_VALUES = [None, math.nan, math.inf, "abc", [], {}, True, 10**400]
+BAD_VALUES: list[Any] = [None, math.nan, math.inf, "abc", [], {}, True, 10**400]
 
 
 @pytest.mark.parametrize("value", BAD_VALUES, ids=lambda value: str(value)[:8])
@@ -152,7 +152,7 @@ def test_json_in_a_note() -> None:
     sglang, vllm, block = import_file("n.md", note)
     assert sglang.header.server.name == "sglang-eagle3"
     assert imported(sglang).label == "SGLang + EAGLE3"
-    assert (vllm.header.server.name, len(vllm.records)) == ("vllm", 2)
+    assert (vllm.header.server.name, len(vllm.records)) == ("vllm-speculative", 2)
     assert imported(block).figures["duration_s"] == 260.11
 
 
@@ -200,3 +200,58 @@ def test_a_block_that_is_cut_off_is_told(name: str, label: str) -> None:
     for complete in (block, block.rstrip().rstrip("=")):
         [run] = import_file("n", complete)
         assert "cut off" not in said(run)
+
+
+@pytest.mark.parametrize("name", ["sglang_0.5.23_spec", "vllm_0.32_spec_c2"])
+def test_a_value_that_is_cut_is_unknown(name: str) -> None:
+    whole = text(f"golden/{name}.txt")
+    head, label, tail = whole.partition("Output token throughput (tok/s):")
+    value = tail.split()[0]
+    for stump in (value[:1], value[:-1]):
+        [run] = import_file("n", f"{head}{label}         {stump}")
+        assert "throughput.output_tok_per_s" not in imported(run).figures
+        assert imported(run).figures["output_tokens"] == 91009
+        assert "The block is cut off after “" in said(run)
+    for end in (" ", "\n"):
+        [run] = import_file("n", f"{head}{label}         {value}{end}")
+        assert imported(run).figures["throughput.output_tok_per_s"] == float(value)
+
+
+def test_the_last_line_of_a_whole_block_needs_no_newline() -> None:
+    [run] = import_file("n", BLOCK.rstrip().rstrip("=").rstrip())
+    assert imported(run).figures["itl_ms.max"] == 3256.63
+
+
+@pytest.mark.parametrize("count", [None, -3, "many"])
+def test_a_count_that_is_none_is_refused_unless_requests_tell(count: Any) -> None:
+    message = r"^x: line 2: its count of successful requests is missing, below 0 or no number$"
+    for result, details in ((sglang_line, DETAILS), (vllm_result, VLLM_DETAILS)):
+        entries = [result(), result(completed=count)]
+        with pytest.raises(ValueError, match=message):
+            import_file("x", "\n".join(map(json.dumps, entries)))
+        run = one(result(completed=count, **details))
+        assert imported(run).figures["requests.ok"] is None
+        assert [record.outcome for record in run.records] == ["ok", "failed"]
+
+
+def test_a_printed_count_that_is_none_is_refused() -> None:
+    for count in ("N", "-3"):
+        with pytest.raises(ValueError, match=r"^n: line 4: its count of successful requests"):
+            import_file("n", f"# run\n{BLOCK}".replace(" 500 ", f" {count} ").lstrip())
+
+
+def test_aiperf_counts_nothing_where_all_requests_failed() -> None:
+    entry = json.loads(text("tools/aiperf-0.13.0.json"))
+    del entry["request_count"]
+    assert imported(one(entry)).figures["requests.ok"] == 0
+    del entry["error_request_count"]
+    with pytest.raises(ValueError, match=r"^r\.jsonl: its count of successful requests"):
+        one(entry)
+
+
+def test_aiperf_records_of_the_warm_up_alone_are_refused() -> None:
+    lines = [json.loads(line) for line in text("tools/aiperf-0.13.0-records.jsonl").splitlines()]
+    for line in lines:
+        line["metadata"]["benchmark_phase"] = "warmup"
+    with pytest.raises(ValueError, match=r"^p: every request in it is of the warm-up$"):
+        import_file("p", "\n".join(map(json.dumps, lines)))

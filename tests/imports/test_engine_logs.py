@@ -1,11 +1,8 @@
 import pytest
 
-from bench_client.imports.engine_logs import (
-    decode_lines,
-    engine_lines,
-    log_accept_length,
-    spec_lines,
-)
+from bench_client.imports.engine_logs import log_accept_length
+from bench_client.imports.sglang_log import decode_lines
+from bench_client.imports.vllm_log import engine_lines, spec_lines
 from tests.imports.fixtures import text
 
 # One line of every spelling: (line, running, tokens, accept length, accept rate, graph, tok/s).

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench_client.imports.files import import_file
+from bench_client.imports.files import import_bytes, import_file
 from bench_client.imports.plain_text import decoded, line_of, plain
 from tests.imports.fixtures import imported, text
 
@@ -14,8 +14,39 @@ def test_encodings(encoding: str) -> None:
     assert plain(decoded(f"## 实验 plain\n{BLOCK}".encode(encoding))) == f"## 实验 plain\n{BLOCK}"
 
 
-def test_bytes_of_no_encoding_are_still_text() -> None:
-    assert decoded(b"a\xff\n") == "a\ufffd\n"
+@pytest.mark.parametrize("encoding", ["gbk", "gb18030"])
+def test_a_note_of_a_chinese_windows(encoding: str) -> None:
+    note = text("notes/llama-8b-sharegpt.txt")
+    found, expected = import_bytes("n", note.encode(encoding)), import_bytes("n", note.encode())
+    assert [imported(run) for run in found] == [imported(run) for run in expected]
+    assert [run.header.server for run in found] == [run.header.server for run in expected]
+
+
+def test_utf_16_of_mostly_chinese_is_told_by_what_follows() -> None:
+    note = "实验结果如下，" * 200 + "\n" + BLOCK * 2
+    assert decoded(note.encode("utf-16-le")) == note
+
+
+@pytest.mark.parametrize(
+    "data", [b"a\xff\n", b"\x1f\x8b\x08\x00\xd0\xaf\xff\xff", b"\xff\xfe\x00\xd8a\x00"]
+)
+def test_bytes_of_no_encoding_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^x\.bin: no text in UTF-8, .*: save it as UTF-8$"):
+        import_bytes("x.bin", data)
+
+
+def test_a_byte_that_is_broken_costs_no_more_than_itself() -> None:
+    """As where two processes wrote to one log."""
+    note = text("notes/llama-8b-sharegpt.txt").encode()
+    at = note.index("实".encode() if "实".encode() in note else b"\n")
+    assert decoded(note[:at] + b"\xff" + note[at:]).replace("\ufffd", "") == note.decode()
+    assert decoded(b"decode batch\n" * 99 + b"\xff\n").endswith("batch\n\ufffd\n")
+
+
+def test_a_character_may_be_cut_at_either_end() -> None:
+    assert decoded("你好".encode()[1:-1]) == ""
+    assert decoded("你a好".encode()[2:-1]) == "a"
+    assert decoded("ab".encode("utf-16")[:-1]) == "\ufeffa"
     assert decoded(b"") == ""
 
 

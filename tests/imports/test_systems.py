@@ -38,6 +38,12 @@ def test_any_marked_heading_will_do_for_a_label() -> None:
         ("不使用 EAGLE3", "eagle3", None),
         ("vllm + nothing", "eagle3", None),
         ("vllm MTP", "", "MTP"),
+        ("vllm + ngram", "", "NGRAM"),
+        ("vllm without ngram", "", None),
+        ("vLLM speculative", "", "speculative"),
+        ("non-speculative", "", None),
+        ("vllm 投机采样", "", "speculative"),
+        ("无投机", "", None),
     ],
 )
 def test_method_of_a_heading(label: str, file: str, method: str | None) -> None:

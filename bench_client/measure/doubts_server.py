@@ -27,6 +27,12 @@ def server_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
     yield from _capped(run, summary)
     yield from _greedy(run)
     yield from _gpus(run, summary)
+    if left := run.header.server.teardown:
+        yield Doubt(
+            "left_behind",
+            "note",
+            f"the stopped server left something behind, in the way of the next: {'; '.join(left)}",
+        )
 
 
 def _cache(run: Run) -> Iterator[Doubt]:

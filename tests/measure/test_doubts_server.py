@@ -160,6 +160,13 @@ def test_steps_that_are_joined_are_told() -> None:
     assert "joined_steps" not in doubts(exact)
 
 
+def test_what_a_stopped_server_left() -> None:
+    left = ("30 GiB of GPU 0 did not come back",)
+    found = doubts(run(good(), server={"teardown": left}))["left_behind"]
+    assert found.severity == "note"
+    assert left[0] in found.message
+
+
 def test_more_in_flight_than_the_server_runs_at_once() -> None:
     records = [answer(i, gaps=(20,) * 50, sent=10 * i) for i in range(10)]
     capped = run(records, server={"facts": {"max_running_requests": 8}})

@@ -66,6 +66,8 @@ def _input_tokens(run: Run) -> dict[str, int]:
 
 def differences(baseline: Run, other: Run) -> Iterator[str]:
     """What else differs, or went wrong, that a reader of the ratios must know."""
+    if baseline.path and baseline.path == other.path:
+        yield "both are one and the same run: give another to compare it with"
     yield from _failures(baseline, other)
     if reason := unlike_work(baseline, other):
         yield f"{reason}, so a step costs otherwise and accept length alone explains no speedup"

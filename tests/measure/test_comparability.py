@@ -53,6 +53,11 @@ def test_what_is_warned_of(part: str, fields: dict[str, Any], said: str) -> None
     assert said in " ".join(found.warnings)
 
 
+def test_a_run_against_itself_is_told() -> None:
+    whole = msgspec.structs.replace(arm(), path="results/one")
+    assert "both are one and the same run" in " ".join(compare(whole, whole).warnings)
+
+
 def test_failed_requests_are_warned_of_and_left_out() -> None:
     whole = arm(0.5)
     broken = msgspec.structs.replace(whole, records=(failed(0), *whole.records[1:]))

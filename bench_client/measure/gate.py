@@ -83,8 +83,8 @@ def parse_gate(text: str) -> Gate:
     low, high = RATIOS_OF_SENSE
     if bar <= 0 or not (percent or low <= bar <= high):
         raise GateError(
-            f"{text!r} asks for {bar:g} times the baseline: a gate is relative to it, a change such "
-            "as -3% or a ratio such as 0.97"
+            f"{text!r} asks for {bar:g} times the baseline: a gate is relative to it, a change "
+            "such as -3% or a ratio such as 0.97"
         )
     return Gate(figure, sign, bar, " ".join(text.split()))
 

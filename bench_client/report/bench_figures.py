@@ -1,7 +1,8 @@
 """A run's figures as sglang.bench_serving and `vllm bench serve` define them.
 
 They differ from docs/method.md: percentiles are numpy's of however few values, std divides by n,
-and both count by means of what they print. Names are those of imported figures.
+and what they print as ITL is one value a token or one an event, by backend. Names are those of
+imported figures.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,28 @@ Tool = Literal["sglang", "vllm"]
 FloatArray = npt.NDArray[np.float64]
 
 PERCENTILES = (50, 90, 95, 99)
+ACCEPT_LENGTH = "speculation.accept_length"
+RETOKENIZED = "output_tokens_retokenized"
+
+# (engine, API) -> what its --backend would be called.
+_BACKENDS = {
+    ("sglang", "generate"): "sglang",
+    ("sglang", "completions"): "sglang-oai",
+    ("sglang", "chat"): "sglang-oai-chat",
+    ("vllm", "completions"): "vllm",
+    ("vllm", "chat"): "vllm-chat",
+}
+# Backends whose stream counts tokens, and those whose gaps are spread over the tokens of their text
+# where the server reports an accept length.
+_NATIVE = ("sglang", "sglang-native")
+_SPREAD = ("sglang-oai", "sglang-oai-chat")
+
+
+def backend(run: Run) -> str:
+    """What its --backend would be called; another engine's own name."""
+    server, api = run.header.server, run.header.plan.api
+    engine = server.engine or server.name
+    return _BACKENDS.get((engine, api), engine)
 
 
 def latency_s(record: RequestRecord, tool: Tool) -> float | None:
@@ -34,16 +57,39 @@ def ttft_s(record: RequestRecord) -> float | None:
     return (record.first_token_ns - record.sent_ns) / 1e9
 
 
-def _waited_s(record: RequestRecord) -> float | None:
-    """From when it was due to the send."""
-    return None if record.sent_ns is None else (record.sent_ns - record.scheduled_ns) / 1e9
+def waits_s(run: Run) -> list[float | None]:
+    """From each request's arrival to its send. All of a closed loop arrive as it begins."""
+    arrivals: dict[int, int] = {}
+    for record in run.records if run.header.plan.load.kind == "closed" else ():
+        first = arrivals.setdefault(record.repeat, record.scheduled_ns)
+        arrivals[record.repeat] = min(first, record.scheduled_ns)
+    return [
+        None
+        if record.sent_ns is None
+        else (record.sent_ns - arrivals.get(record.repeat, record.scheduled_ns)) / 1e9
+        for record in run.records
+    ]
 
 
-def gaps_s(record: RequestRecord, tool: Tool) -> list[float]:
-    """What they call ITLs: sglang's one a token where its number is known, else one an event."""
-    counted = tool == "sglang" and None not in record.events.tokens
-    values = itl_ms(record) if counted else chunk_gaps_ms(record)
+def gaps_s(record: RequestRecord, via: str) -> list[float] | None:
+    """What their stream readers keep as ITLs: one a token on a native backend, else one an event.
+
+    Null where a token count is missing.
+    """
+    return _gaps_s(record, per_token=via in _NATIVE)
+
+
+def _gaps_s(record: RequestRecord, *, per_token: bool) -> list[float] | None:
+    if per_token and None in record.events.tokens[1:]:
+        return None
+    values = itl_ms(record) if per_token else chunk_gaps_ms(record)
     return [value / 1e3 for value in values.tolist()]
+
+
+def _all_gaps_s(records: Sequence[RequestRecord], *, per_token: bool) -> list[float] | None:
+    gaps = [_gaps_s(record, per_token=per_token) for record in records]
+    known = [each for each in gaps if each is not None]
+    return [gap for each in known for gap in each] if len(known) == len(gaps) else None
 
 
 def _tpot_s(record: RequestRecord, tool: Tool) -> float | None:
@@ -64,11 +110,11 @@ def _distribution(name: str, values_s: Iterable[float | None], *, empty: float |
 
 
 def _fullest_second(
-    records: Sequence[RequestRecord], tool: Tool
+    records: Sequence[RequestRecord], tool: Tool, via: str
 ) -> tuple[float | None, float | None]:
-    """Most gap entries, and most requests seen, in any second since the first send."""
+    """Most entries of `gaps_s`, and most requests seen, in any second since the first send."""
     known = [
-        (record.sent_ns / 1e9, ttft, latency, gaps_s(record, tool))
+        (record.sent_ns / 1e9, ttft, latency, gaps_s(record, via))
         for record in records
         if record.sent_ns is not None
         and (ttft := ttft_s(record)) is not None
@@ -82,11 +128,12 @@ def _fullest_second(
     seconds = int(np.ceil(max(sent + latency for sent, _, latency, _ in known) - zero)) + 1
     tokens, requests = np.zeros(seconds), np.zeros(seconds)
     for sent, ttft, latency, gaps in known:
-        at = sent + ttft - zero + np.cumsum([0.0, *gaps])
+        at = sent + ttft - zero + np.cumsum([0.0, *(gaps or ())])
         buckets = at.astype(np.int64)
         np.add.at(tokens, buckets[(buckets >= 0) & (buckets < seconds)], 1)
         requests[int(sent - zero) : int(sent + latency - zero) + 1] += 1
-    return float(tokens.max()), float(requests.max())
+    counted = all(gaps is not None for *_, gaps in known)
+    return float(tokens.max()) if counted else None, float(requests.max())
 
 
 def _per_second(amount: float | None, seconds: float | None) -> float | None:
@@ -105,40 +152,65 @@ def _totals(summary: Summary) -> Figures:
         "input_text_tokens": inputs,
         "input_vision_tokens": 0.0,
         "output_tokens": outputs,
-        "output_tokens_retokenized": outputs,
+        RETOKENIZED: outputs,
         "throughput.request_per_s": _per_second(summary.requests.ok, seconds),
         "throughput.input_tok_per_s": _per_second(inputs, seconds),
         "throughput.output_tok_per_s": _per_second(outputs, seconds),
         "throughput.total_tok_per_s": _per_second(total, seconds),
-        "speculation.accept_length": (
-            summary.speculation.accept_length if summary.speculation else None
-        ),
     }
 
 
-def bench_figures(run: Run, summary: Summary, tool: Tool) -> Figures:
-    """Everything that the tool's block or JSON holds; null is unknown.
+def _accept_length(summary: Summary) -> float | None:
+    """The server's own: what the client saw is only a bound."""
+    found = summary.speculation
+    if found is None or found.accept_length_source == "client_events":
+        return None
+    return found.accept_length
 
-    Token counts here are exact, so the retokenized count is the same one. Of a run without
-    requests, what its own tool gave. With no request that ended well, times are 0, as vLLM prints;
-    so are those between tokens where no request has two events.
+
+def bench_figures(run: Run, summary: Summary, tool: Tool, *, divides: bool = True) -> Figures:
+    """Everything that the tool's block or JSON holds; null is unknown, what it leaves out missing.
+
+    Token counts here are exact, so the retokenized count is the same one. What an import's requests
+    do not tell is as its own tool gave it. `divides`: sglang spreads the gaps of its OpenAI
+    backends over their tokens under speculation, as it does since 0.5.4.post1.
     """
-    if not run.records and run.header.imported:
-        return dict(run.header.imported.figures)
+    told = dict(run.header.imported.figures) if run.header.imported else {}
+    via = backend(run) if tool == "sglang" else tool
+    speculates = bool(told.get(ACCEPT_LENGTH) or summary.speculation)
+    per_token = via in _NATIVE or (divides and speculates and via in _SPREAD)
+    if run.records or run.header.imported is None:
+        made = _of_records(run, summary, tool, per_token=per_token)
+        made[RETOKENIZED] = told.get(RETOKENIZED) or made[RETOKENIZED]
+        told |= {name: value for name, value in made.items() if value is not None}
+    left_out = "chunk_gap_ms." if per_token else "itl_ms."
+    figures = {name: value for name, value in told.items() if not name.startswith(left_out)}
+    if tool == "sglang":
+        length = figures.pop(ACCEPT_LENGTH, None) or _accept_length(summary)
+        if speculates and "sglang" in via:
+            figures[ACCEPT_LENGTH] = length
+    return figures
+
+
+def _of_records(run: Run, summary: Summary, tool: Tool, *, per_token: bool) -> Figures:
+    """With no request that ended well, times are 0, as vLLM prints; so are those between tokens
+    where no request has two events.
+    """
     ok = ok_records(run)
     empty = 0.0 if all(record.events.at_ns for record in ok) else None
     latencies = [latency_s(record, tool) for record in ok]
     known = [value for value in latencies if value is not None]
     complete = len(known) == len(ok)
-    tokens, requests = _fullest_second(ok, tool)
-    gaps = [gap for record in ok for gap in gaps_s(record, tool)]
-    gap_name = "itl_ms" if tool == "sglang" else "chunk_gap_ms"
+    tokens, requests = _fullest_second(ok, tool, backend(run) if tool == "sglang" else tool)
+    gaps = _all_gaps_s(ok, per_token=per_token)
+    waited = dict(zip(map(id, run.records), waits_s(run), strict=True))
     waits = queues_known(run)
-    queue = [_waited_s(record) if waits else None for record in ok]
+    queue = [waited[id(record)] if waits else None for record in ok]
     from_schedule = [
-        None if latency is None or waited is None else latency + waited
-        for latency, waited in zip(latencies, queue, strict=True)
+        None if latency is None or wait is None else latency + wait
+        for latency, wait in zip(latencies, queue, strict=True)
     ]
+    gap_name = "itl_ms" if per_token else "chunk_gap_ms"
     return {
         **_totals(summary),
         "concurrency.mean": _per_second(sum(known) if complete else None, summary.duration_s),
@@ -147,7 +219,7 @@ def bench_figures(run: Run, summary: Summary, tool: Tool) -> Figures:
         **_distribution("e2e_ms", latencies, empty=empty),
         **_distribution("ttft_ms", (ttft_s(record) for record in ok), empty=empty),
         **_distribution("tpot_ms", (_tpot_s(record, tool) for record in ok), empty=empty),
-        **_distribution(gap_name, gaps, empty=empty),
+        **_distribution(gap_name, gaps or (), empty=None if gaps is None else empty),
         **_distribution("queue_ms", queue, empty=empty if waits else None),
         **_distribution("e2e_from_schedule_ms", from_schedule, empty=empty if waits else None),
     }

@@ -9,15 +9,22 @@ import re
 
 from bench_client.measure.figures import Summary
 from bench_client.records import Run
-from bench_client.report.bench_figures import Figures, bench_figures
+from bench_client.report.bench_figures import ACCEPT_LENGTH, Figures, backend, bench_figures
 
-# The versions whose print differs from the one before.
-FORMS = ("0.4.4", "0.4.9", "0.5.5", "0.5.6", "0.5.8", "0.5.23")
+# The releases from which something is printed, counted or (0.5.5) written otherwise.
+FORMS = (
+    *("0.4.4", "0.4.6.post4", "0.5.3.post1", "0.5.4.post1", "0.5.5"),
+    *("0.5.5.post2", "0.5.6", "0.5.8", "0.5.14"),
+)
+# From here on gaps are spread over the tokens of their text. (Through 0.5.5.post1 a chat with an
+# accept length crashed there.)
+DIVIDES = "0.5.4.post1"
 LATEST = "0.5.23"
 
 # A release with what packages and tags add: v0.5.8, 0.5.6.post2, 0.5.9rc1, 0.5.9.dev3+g1a2b3c.
 _VERSION = re.compile(
-    r"v?(\d{1,4}(?:\.\d{1,4})*)(?:[.-]?(?:a|b|rc|alpha|beta|post|dev)\.?\d*)*(?:\+[\w.]+)?",
+    r"v?(\d{1,4}(?:\.\d{1,4})*)(?:[.-]?(?:a|b|rc|alpha|beta)\.?\d*)?"
+    r"(?:[.-]?post\.?(\d{0,4}))?(?:[.-]?dev\.?\d*)?(?:\+[\w.]+)?",
     re.ASCII | re.IGNORECASE,
 )
 
@@ -26,13 +33,13 @@ _VERSION = re.compile(
 _ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("Backend:", "backend", "0.4.4", ""),
     ("Traffic request rate:", "request_rate", "0.4.4", ""),
-    ("Max reqeuest concurrency:", "max_concurrency", "0.4.4", "0.4.9"),
-    ("Max request concurrency:", "max_concurrency", "0.4.9", ""),
+    ("Max reqeuest concurrency:", "max_concurrency", "0.4.4", "0.4.6.post4"),
+    ("Max request concurrency:", "max_concurrency", "0.4.6.post4", ""),
     ("Successful requests:", "requests.ok", "0.4.4", ""),
     ("Benchmark duration (s):", "duration_s", "0.4.4", ""),
     ("Total input tokens:", "input_tokens", "0.4.4", ""),
-    ("Total input text tokens:", "input_text_tokens", "0.5.5", ""),
-    ("Total input vision tokens:", "input_vision_tokens", "0.5.5", "0.5.8"),
+    ("Total input text tokens:", "input_text_tokens", "0.5.3.post1", ""),
+    ("Total input vision tokens:", "input_vision_tokens", "0.5.3.post1", "0.5.8"),
     ("Total generated tokens:", "output_tokens", "0.4.4", ""),
     ("Total generated tokens (retokenized):", "output_tokens_retokenized", "0.4.4", ""),
     ("Request throughput (req/s):", "throughput.request_per_s", "0.4.4", ""),
@@ -42,29 +49,29 @@ _ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("Peak concurrent requests:", "peak_requests_in_one_second", "0.5.6", ""),
     ("Total token throughput (tok/s):", "throughput.total_tok_per_s", "0.4.4", ""),
     ("Concurrency:", "concurrency.mean", "0.4.4", ""),
-    ("Accept length:", "speculation.accept_length", "0.4.4", ""),
+    ("Accept length:", ACCEPT_LENGTH, "0.4.4", ""),
     ("End-to-End Latency", "", "0.4.4", ""),
     ("Mean E2E Latency (ms):", "e2e_ms.mean", "0.4.4", ""),
     ("Median E2E Latency (ms):", "e2e_ms.p50", "0.4.4", ""),
     ("P90 E2E Latency (ms):", "e2e_ms.p90", "0.5.8", ""),
-    ("P95 E2E Latency (ms):", "e2e_ms.p95", "0.5.23", ""),
+    ("P95 E2E Latency (ms):", "e2e_ms.p95", "0.5.14", ""),
     ("P99 E2E Latency (ms):", "e2e_ms.p99", "0.5.8", ""),
     ("Time to First Token", "", "0.4.4", ""),
     ("Mean TTFT (ms):", "ttft_ms.mean", "0.4.4", ""),
     ("Median TTFT (ms):", "ttft_ms.p50", "0.4.4", ""),
-    ("P90 TTFT (ms):", "ttft_ms.p90", "0.5.23", ""),
-    ("P95 TTFT (ms):", "ttft_ms.p95", "0.5.23", ""),
+    ("P90 TTFT (ms):", "ttft_ms.p90", "0.5.14", ""),
+    ("P95 TTFT (ms):", "ttft_ms.p95", "0.5.14", ""),
     ("P99 TTFT (ms):", "ttft_ms.p99", "0.4.4", ""),
-    ("Time per Output Token (excl. 1st token)", "", "0.5.6", ""),
-    ("Mean TPOT (ms):", "tpot_ms.mean", "0.5.6", ""),
-    ("Median TPOT (ms):", "tpot_ms.p50", "0.5.6", ""),
-    ("P90 TPOT (ms):", "tpot_ms.p90", "0.5.23", ""),
-    ("P95 TPOT (ms):", "tpot_ms.p95", "0.5.23", ""),
-    ("P99 TPOT (ms):", "tpot_ms.p99", "0.5.6", ""),
+    ("Time per Output Token (excl. 1st token)", "", "0.5.5.post2", ""),
+    ("Mean TPOT (ms):", "tpot_ms.mean", "0.5.5.post2", ""),
+    ("Median TPOT (ms):", "tpot_ms.p50", "0.5.5.post2", ""),
+    ("P90 TPOT (ms):", "tpot_ms.p90", "0.5.14", ""),
+    ("P95 TPOT (ms):", "tpot_ms.p95", "0.5.14", ""),
+    ("P99 TPOT (ms):", "tpot_ms.p99", "0.5.5.post2", ""),
     ("Inter-Token Latency", "", "0.4.4", ""),
     ("Mean ITL (ms):", "itl_ms.mean", "0.4.4", ""),
     ("Median ITL (ms):", "itl_ms.p50", "0.4.4", ""),
-    ("P90 ITL (ms):", "itl_ms.p90", "0.5.23", ""),
+    ("P90 ITL (ms):", "itl_ms.p90", "0.5.14", ""),
     ("P95 ITL (ms):", "itl_ms.p95", "0.4.4", ""),
     ("P99 ITL (ms):", "itl_ms.p99", "0.4.4", ""),
     ("Max ITL (ms):", "itl_ms.max", "0.4.4", ""),
@@ -79,36 +86,25 @@ WHOLE = {
     "peak_requests_in_one_second",
 }
 
-# (engine, API) -> what its --backend would be called.
-_BACKENDS = {
-    ("sglang", "generate"): "sglang",
-    ("sglang", "completions"): "sglang-oai",
-    ("sglang", "chat"): "sglang-oai-chat",
-    ("vllm", "completions"): "vllm",
-    ("vllm", "chat"): "vllm-chat",
-}
-
 
 def form_of(version: str) -> int:
     """The index in FORMS of how `version` prints, such as 0.5.8, v0.5.8 or 0.5.6.post2.
 
     ValueError for what is no version, and for one older than the oldest.
     """
-    match = _VERSION.fullmatch(version.strip())
-    if match is None:
-        raise ValueError(f"{version} is no sglang version; write it like {LATEST}")
-    numbers = [tuple(map(int, form.split("."))) for form in (match.group(1), *FORMS)]
-    index = sum(form <= numbers[0] for form in numbers[1:]) - 1
+    release = _release(version.strip())
+    index = sum(_release(form) <= release for form in FORMS) - 1
     if index < 0:
         raise ValueError(f"sglang {version} is older than {FORMS[0]}, the oldest form known here")
     return index
 
 
-def backend(run: Run) -> str:
-    """What its --backend would be called; another engine's own name."""
-    server, api = run.header.server, run.header.plan.api
-    engine = server.engine or server.name
-    return _BACKENDS.get((engine, api), engine)
+def _release(version: str) -> tuple[tuple[int, ...], int]:
+    """0.5.6.post2 -> ((0, 5, 6), 2)."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        raise ValueError(f"{version} is no sglang version; write it like {LATEST}")
+    return tuple(map(int, match.group(1).split("."))), int(match.group(2) or 0)
 
 
 def request_rate(run: Run) -> float:
@@ -144,7 +140,8 @@ def sglang_block(run: Run, summary: Summary, version: str = LATEST, *, strict: b
     A version between two known forms prints like the older. An unknown figure reads "unknown".
     """
     form = form_of(version)
-    figures = bench_figures(run, summary, "sglang")
+    divides = form >= FORMS.index(DIVIDES)
+    figures = bench_figures(run, summary, "sglang", divides=divides)
     settings = {
         "backend": backend(run),
         "request_rate": str(request_rate(run)),
@@ -153,7 +150,7 @@ def sglang_block(run: Run, summary: Summary, version: str = LATEST, *, strict: b
     lines = ["", f"{' Serving Benchmark Result ':=^50}"]
     for label, name, since, until in _ROWS:
         value = settings.get(name) or _number(name, figure_of(figures, name))
-        absent = name == "speculation.accept_length" and not figures.get(name)
+        absent = name == ACCEPT_LENGTH and name not in figures
         if absent or not FORMS.index(since) <= form < (FORMS.index(until) if until else len(FORMS)):
             continue
         lines.append(_line(label, value) if name else f"{label:-^50}")

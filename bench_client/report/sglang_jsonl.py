@@ -6,12 +6,12 @@ from typing import Any
 from bench_client.measure.figures import Summary
 from bench_client.measure.timeline import ok_records
 from bench_client.records import Run
-from bench_client.report.bench_figures import bench_figures, gaps_s, ttft_s
+from bench_client.report.bench_figures import backend, bench_figures, gaps_s, ttft_s
 from bench_client.report.sglang_block import (
+    DIVIDES,
     FORMS,
     LATEST,
     WHOLE,
-    backend,
     figure_of,
     form_of,
     max_concurrency,
@@ -61,7 +61,8 @@ def sglang_jsonl(
     As theirs, an infinite rate is written `Infinity`, which is not JSON by RFC 8259. `details`
     adds the requests, as --output-details does. Null is unknown.
     """
-    figures = bench_figures(run, summary, "sglang")
+    divides = form_of(version) >= FORMS.index(DIVIDES)
+    figures = bench_figures(run, summary, "sglang", divides=divides)
     lengths = dict.fromkeys(
         ("sharegpt_output_len", "random_input_len", "random_output_len", "random_range_ratio")
     )
@@ -92,14 +93,17 @@ def sglang_jsonl(
 
 
 def _details(run: Run) -> dict[str, Any]:
-    """One entry a request, in the plan's order; a failed one has zeros and its error, as theirs."""
+    """One entry a request, in the plan's order; a failed one has its error and what came before.
+
+    ITLs are as the stream reader keeps them, before any spreading over tokens.
+    """
     ok = {id(record) for record in ok_records(run)}
     good = [record if id(record) in ok else None for record in run.records]
     return {
         "input_lens": [record.input_tokens for record in run.records],
         "output_lens": [record.output_tokens if record else 0 for record in good],
-        "ttfts": [ttft_s(record) if record else 0.0 for record in good],
-        "itls": [gaps_s(record, "sglang") if record else [] for record in good],
-        "generated_texts": [record.output_text or "" for record in run.records],
+        "ttfts": [ttft_s(r) if id(r) in ok else ttft_s(r) or 0.0 for r in run.records],
+        "itls": [gaps_s(record, backend(run)) for record in run.records],
+        "generated_texts": [(record.output_text or "") if record else "" for record in good],
         "errors": [r.failure.message if r.failure else "" for r in run.records],
     }

@@ -3,13 +3,14 @@
 import json
 import math
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from bench_client.measure.figures import Summary
+from bench_client.measure.imported import printed
+from bench_client.measure.speculation import grown
 from bench_client.measure.timeline import ok_records, queues_known
-from bench_client.records import Accept, Run
-from bench_client.report.bench_figures import bench_figures, gaps_s, latency_s, ttft_s
+from bench_client.records import Run
+from bench_client.report.bench_figures import bench_figures, gaps_s, latency_s, ttft_s, waits_s
 
 # Key -> figure, in the tool's order.
 _TOTALS = {
@@ -47,7 +48,7 @@ def vllm_json(run: Run, summary: Summary, *, details: bool = False) -> str:
     """The result file's text; `details` adds the requests, as --save-detailed does.
 
     Definitions are vLLM's: ITL is one value an event, percentiles are of however few values.
-    Speculation is there where the servers told it of every request.
+    Speculation is there of vLLM alone: the tool reads vLLM's counters.
     """
     plan, server = run.header.plan, run.header.server
     figures = bench_figures(run, summary, "vllm")
@@ -95,28 +96,45 @@ def _date(started_at: str) -> str:
 
 
 def _speculation(run: Run, summary: Summary) -> dict[str, Any]:
-    """Totals of what the server said of its requests; 1 + accepted / drafts, as vLLM has it."""
-    accepts = [record.accept for record in ok_records(run)]
-    known = [accept for accept in accepts if accept is not None]
-    drafts = sum(accept.verify_steps for accept in known)
-    drafted = _sum(known, "draft_tokens")
-    accepted = _sum(known, "accepted_tokens")
-    if not known or len(known) != len(accepts) or not drafts or not drafted or accepted is None:
+    """By the growth of vLLM's counters; accept length is 1 + accepted / drafts.
+
+    Where those are not known, by what vLLM said of every request, or as another tool gave it.
+    """
+    if run.header.server.engine not in (None, "vllm"):
+        return {}
+    names = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
+    counted = [grown(run.header.server, f"vllm:spec_decode_{name}_total") for name in names]
+    keys = ("verify_steps", "draft_tokens", "accepted_tokens")
+    told = [printed(run, f"speculation.{key}") for key in keys]
+    found = next((each for each in (counted, _reported(run), told) if None not in each), [])
+    drafts, drafted, accepted = [float(value or 0) for value in found] or (0.0, 0.0, 0.0)
+    if not drafts or not drafted:
         return {}
     positions = summary.speculation.per_position if summary.speculation else ()
     return {
         "spec_decode_acceptance_rate": 100 * accepted / drafted,
         "spec_decode_acceptance_length": 1 + accepted / drafts,
-        "spec_decode_num_drafts": drafts,
-        "spec_decode_draft_tokens": drafted,
-        "spec_decode_accepted_tokens": accepted,
+        "spec_decode_num_drafts": int(drafts),
+        "spec_decode_draft_tokens": int(drafted),
+        "spec_decode_accepted_tokens": int(accepted),
         "spec_decode_per_position_acceptance_rates": list(positions),
     }
 
 
-def _sum(accepts: Sequence[Accept], name: str) -> int | None:
-    values = [getattr(accept, name) for accept in accepts]
-    return None if None in values else sum(values)
+def _reported(run: Run) -> list[float | None]:
+    """Verify steps, drafted and accepted tokens over all requests; null if one does not say."""
+    accepts = [record.accept for record in ok_records(run)]
+    known = [
+        (accept.verify_steps, accept.draft_tokens, accept.accepted_tokens)
+        for accept in accepts
+        if accept is not None
+    ]
+    if not known or len(known) != len(accepts):
+        return [None]
+    return [
+        None if None in column else sum(value or 0 for value in column)
+        for column in zip(*known, strict=True)
+    ]
 
 
 def _absent(rate: float | str, cap: int | None) -> set[str]:
@@ -129,16 +147,13 @@ def _latencies(run: Run) -> dict[str, Any]:
     """One entry a request, in seconds, with --save-detailed or not; null where none were kept.
 
     A failed request has a latency of 0. Queueing is from when a request was due, in a closed loop
-    from when its slot fell free.
+    from its beginning.
     """
     if not run.records and run.header.imported:
         kept = run.header.imported.samples.get("e2e_ms")
         return {"latencies": kept and [ms / 1e3 for ms in kept], "queue_times": None}
     ok = {id(record) for record in ok_records(run)}
-    queued = [
-        ((record.sent_ns or record.scheduled_ns) - record.scheduled_ns) / 1e9
-        for record in run.records
-    ]
+    queued = [wait or 0.0 for wait in waits_s(run)]
     return {
         "latencies": [latency_s(r, "vllm") if id(r) in ok else 0.0 for r in run.records],
         "queue_times": queued if queues_known(run) else None,
@@ -146,15 +161,15 @@ def _latencies(run: Run) -> dict[str, Any]:
 
 
 def _details(run: Run) -> dict[str, Any]:
-    """One entry a request; a failed one has zeros and its error, as the tool writes it."""
+    """One entry a request; a failed one has its error and what had come before it."""
     ok = {id(record) for record in ok_records(run)}
     good = [record if id(record) in ok else None for record in run.records]
     return {
         "input_lens": [record.input_tokens for record in run.records],
         "output_lens": [record.output_tokens if record else 0 for record in good],
-        "ttfts": [ttft_s(record) if record else 0.0 for record in good],
-        "itls": [gaps_s(record, "vllm") if record else [] for record in good],
+        "ttfts": [ttft_s(r) if id(r) in ok else ttft_s(r) or 0.0 for r in run.records],
+        "itls": [gaps_s(record, "vllm") for record in run.records],
         "start_times": [(record.sent_ns or 0) / 1e9 for record in run.records],
-        "generated_texts": [record.output_text or "" for record in run.records],
+        "generated_texts": [(record.output_text or "") if record else "" for record in good],
         "errors": [record.failure.message if record.failure else "" for record in run.records],
     }

@@ -1,15 +1,22 @@
 """`import` and `compare` as a script sees them: one object, all or nothing, and why it failed."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.cli.helpers import bench_client, folder, load, one_line
+import pytest
+
+from tests.cli.helpers import BENCH_CLIENT, bench_client, folder, load, one_line
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 BLOCK = FIXTURES / "golden" / "sglang_0.5.23_spec.txt"
 PLAIN = FIXTURES / "golden" / "sglang_0.5.23_nospec.txt"
 NOTE = FIXTURES / "notes" / "qwen3-8b-serial-prompts.txt"
+BARS = "".join(
+    f"[00:27<00:00, 27.{n}0s/it, est. speed input: 103.04 toks/s, output: 42.{n}6 toks/s]\n"
+    for n in range(5)
+)
 
 
 def imported(results: Path, *files: Path) -> dict[str, Any]:
@@ -43,6 +50,42 @@ def test_utf_16_is_read(tmp_path: Path) -> None:
     file.write_text(BLOCK.read_text(), encoding="utf-16")
     [run] = imported(tmp_path / "r", file)["runs"]
     assert run["summary"]["requests"]["ok"] == 500
+
+
+def test_standard_input_is_a_file(tmp_path: Path) -> None:
+    command = [*BENCH_CLIENT, "import", "-", "--results", str(tmp_path), "--json"]
+    done = subprocess.run(command, input=BLOCK.read_bytes(), capture_output=True, check=True)
+    [run] = json.loads(done.stdout)["runs"]
+    assert run["summary"]["requests"]["ok"] == 500
+    assert load(Path(run["path"]) / "run.json")["imported"]["file"] == "standard input"
+
+
+@pytest.mark.parametrize(
+    ("note", "pair"),
+    [
+        (f"sglang baseline\n\n{PLAIN.read_text()}\nsglang + MTP\n\n{BLOCK.read_text()}",
+         ("sglang baseline", "sglang + MTP")),
+        (f"vllm baseline\n{BARS}vllm + ngram\n{BARS}", ("vllm baseline", "vllm + ngram")),
+        (PLAIN.read_text() + BLOCK.read_text(), ("sglang", "sglang-speculative")),
+        (f"Plain:\n{PLAIN.read_text()}\nAnd now:\n{BLOCK.read_text()}", ("Plain", "And now")),
+    ],
+)  # fmt: skip
+def test_a_plain_run_is_compared_with_any_speculating_one(
+    note: str, pair: tuple[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "note.txt").write_text(note)
+    [found] = imported(tmp_path / "r", tmp_path / "note.txt")["comparisons"]
+    assert (found["baseline"], found["other"]) == pair
+
+
+def test_what_is_unknown_is_called_so(tmp_path: Path) -> None:
+    records = FIXTURES / "tools" / "aiperf-0.13.0-records.jsonl"
+    shown = bench_client("import", records, "--results", tmp_path).stdout.splitlines()
+    rows = dict(line.split(maxsplit=1) for line in shown if line.startswith(("engine", "load")))
+    assert {name: value.strip() for name, value in rows.items()} == {
+        "engine": "unknown",
+        "load": "unknown",
+    }
 
 
 def test_an_import_shows_what_it_has(tmp_path: Path) -> None:

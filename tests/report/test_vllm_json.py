@@ -187,3 +187,63 @@ def test_an_import_that_does_not_keep_waiting_has_no_queue_times() -> None:
         assert entry["queue_times"] == (None if queue is None else [queue] * 3)
         assert entry["mean_client_queue_time_ms"] == queue
         assert entry["mean_ttft_ms"] == 100.0
+
+
+def counted(run: Run, engine: str, **grown: float) -> Run:
+    """Counters that stood at 100 before."""
+    names = {name: f"vllm:spec_decode_num_{name}_total" for name in grown}
+    server = msgspec.structs.replace(
+        run.header.server,
+        engine=engine,
+        counters_before=dict.fromkeys(names.values(), 100.0),
+        counters_after={names[name]: 100.0 + value for name, value in grown.items()},
+    )
+    return msgspec.structs.replace(run, header=msgspec.structs.replace(run.header, server=server))
+
+
+def test_speculation_is_the_growth_of_the_counters() -> None:
+    untold = run_of(stream(0, 0, accept=None), stream(1, 200, accept=None), FAILED)
+    entry = written(counted(untold, "vllm", drafts=10, draft_tokens=30, accepted_tokens=12))
+    assert entry["spec_decode_acceptance_length"] == pytest.approx(2.2)
+    assert entry["spec_decode_acceptance_rate"] == pytest.approx(40)
+    assert entry["spec_decode_num_drafts"] == 10
+    entry = written(counted(RUN, "vllm", drafts=10, draft_tokens=30, accepted_tokens=12))
+    assert entry["spec_decode_num_drafts"] == 10  # not the 4 that the requests were told of
+    none = written(counted(untold, "vllm", drafts=0, draft_tokens=0, accepted_tokens=0))
+    assert not [key for key in none if key.startswith("spec_decode")]
+
+
+def test_the_tool_knows_no_speculation_but_vllms() -> None:
+    entry = written(counted(RUN, "sglang"))
+    assert not [key for key in entry if key.startswith("spec_decode")]
+
+
+def test_speculation_of_an_import_is_kept() -> None:
+    entry = written(RUN)
+    [back] = import_file("r.json", json.dumps(entry))
+    again = written(back)
+    assert {key: value for key, value in again.items() if key.startswith("spec_decode")} == {
+        key: pytest.approx(value) for key, value in entry.items() if key.startswith("spec_decode")
+    }
+
+
+def test_in_a_closed_loop_all_arrive_as_it_begins() -> None:
+    """vllm/benchmarks/serve.py takes the arrival as it makes the tasks, before its semaphore."""
+    later = [stream(i, 200 * i, scheduled_ns=(200 * i - 1) * MS) for i in range(1, 4)]
+    closed = plan(load=Load(kind="closed", concurrency=1))
+    entry = written(Run(header=header(plan=closed), records=tuple(later)))
+    assert entry["queue_times"] == pytest.approx([0.001, 0.201, 0.401])
+    assert entry["mean_client_queue_time_ms"] == pytest.approx(201)
+    again = [msgspec.structs.replace(each, repeat=i // 2) for i, each in enumerate(later)]
+    entry = written(Run(header=header(plan=closed), records=tuple(again)))
+    assert entry["queue_times"] == pytest.approx([0.001, 0.201, 0.001])
+
+
+def test_a_stream_that_broke_keeps_what_had_come() -> None:
+    broken = stream(1, 200, outcome="failed", failure=Failure("reset", "reset by peer"))
+    entry = written(run_of(stream(0, 0), broken), details=True)
+    assert entry["ttfts"] == pytest.approx([0.1, 0.1])
+    assert entry["itls"][1] == pytest.approx([0.06, 0.03])
+    assert (entry["output_lens"], entry["latencies"]) == ([6, 0], pytest.approx([0.19, 0]))
+    assert entry["generated_texts"] == ["text", ""]
+    assert entry["mean_ttft_ms"] == 100.0

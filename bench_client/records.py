@@ -168,7 +168,8 @@ class Server(Struct, frozen=True, kw_only=True):
 
     `counters_before` and `counters_after` are its own counters at both ends of the measured
     window; `log_windows` the file and byte range of each log that it covers. `unmet` says, a line
-    each, where its own report is not what it was launched for.
+    each, where its own report is not what it was launched for; `teardown` what was left of it once
+    it had been stopped: processes, its port, GPU memory.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Server(Struct, frozen=True, kw_only=True):
     counters_after: dict[str, float] | None = None
     ready_s: float | None = None
     exit: str | None = None
+    teardown: tuple[str, ...] = ()
 
 
 class Clock(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ RUN python -m venv /opt/bench-client \
 
 FROM python:3.11.14-slim-bookworm
 RUN useradd --uid 1000 --create-home bench \
-    && install --directory --owner bench /work/results
+    && install --directory --owner bench /work /work/results
 COPY --from=build /opt/bench-client /opt/bench-client
 # HOME is set for `docker run --user`, whose user may be unknown here.
 ENV PATH=/opt/bench-client/bin:$PATH HOME=/home/bench PYTHONUNBUFFERED=1

@@ -7,7 +7,7 @@ ENV PIP_BREAK_SYSTEM_PACKAGES=1 PYTHONUNBUFFERED=1
 RUN pip install --no-cache-dir 'transformers[serving]==5.19.0' accelerate==1.15.0
 
 FROM ${TORCH_IMAGE} AS eagle
-# transformers 4.54 renamed what EAGLE's code imports.
+# EAGLE's code runs with transformers 4.53 to 4.57.
 ENV PIP_BREAK_SYSTEM_PACKAGES=1 PYTHONUNBUFFERED=1 PYTHONPATH=/opt/bench-client:/opt/EAGLE
 RUN pip install --no-cache-dir transformers==4.53.3 accelerate==1.15.0
 # git, for the server to tell EAGLE's commit.

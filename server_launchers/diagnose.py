@@ -10,7 +10,8 @@ import re
 
 from msgspec import Struct
 
-from .causes import DOOMED, RULES, SECOND_HAND, Rule
+from .causes import DOOMED, RULES, SECOND_HAND
+from .rules import Rule
 
 MAX_LINE = 220
 NEAR_LINES = 80  # of traceback above an error that may tell where it arose

@@ -1,97 +1,113 @@
-"""What is here to launch with: engines, GPUs, ports, disk. Facts for `bench-client doctor`."""
+"""What is here to launch with: engines, GPUs, models, ports, disk. Facts for `bench-client doctor`.
 
-import os
+What a server needs is taken from its preset, as it would be launched.
+"""
+
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import psutil
-from msgspec import Struct
+from msgspec import structs
 
-from . import ports
-from .gpu import Gpu, gpus
+from . import hub, ports
+from .doctor_engines import engine_row
+from .doctor_models import gpu_rows, head_rows, model_row, token_row
+from .finding import GIB, Row
+from .gpu import gpus
 from .presets import Presets, SettingsError
-from .probe import INSTALL, Probeable, find_python, look
-from .settings import HOST, PORT
+from .probe import Probeable, find_python
+from .resolve import resolve
+from .settings import HOST, PORT, LaunchSettings
 
-GIB = 2**30
 RESULTS_GIB = 1  # a long run's records and logs
 WEIGHTS_GIB = 20  # one 8B model in 16 bits and its head
-BUSY_GIB = 1
 
 
-class Row(Struct, frozen=True, kw_only=True):
-    """One finding. `advice` says what to do, where there is something."""
+def rows(
+    presets: Presets,
+    results: Path,
+    servers: Iterable[str] = (),
+    overrides: Mapping[str, object] | None = None,
+) -> tuple[Row, ...]:
+    """Every finding, in the order to read them: all that is here, or what `servers` need.
 
-    name: str
-    status: Literal["ok", "warning", "missing"]
-    detail: str
-    advice: str = ""
-
-
-def rows(presets: Presets, results: Path, engine_python: str | None = None) -> tuple[Row, ...]:
-    """Every finding, in the order to read them. Takes a second or two; never raises."""
+    `overrides` are options of the command line, as for `resolve`. Takes seconds; never raises.
+    """
+    named, given = tuple(servers), overrides or {}
+    faults: list[Row] = []
+    asked: list[LaunchSettings] = []
+    for name in named or presets.servers:
+        try:
+            asked.append(resolve(name, presets, given))
+        except SettingsError as error:
+            faults.append(_refused(name, error))
+    real = [each for each in asked if each.engine != "sim"]
+    pythons = _pythons(real) if named else _every_python(presets, given)
     cards = gpus()
-    engines = [_engine(each, presets, engine_python, cards) for each in get_args(Probeable)]
+    models = dict.fromkeys((each.model, each.draft_model) for each in real)
     return (
-        *engines,
-        *_gpus(cards),
-        *_ports(presets),
+        *(engine_row(engine, python, cards) for engine, python in pythons),
+        *faults,
+        *gpu_rows(cards, models),
+        *(model_row(each) for each in _once(models)),
+        *head_rows(models),
+        *([token_row()] if models else ()),
+        *_ports(asked if named else real),
         _memory(),
         _disk("disk for results", results, RESULTS_GIB),
-        _disk("disk for weights", _hub(), WEIGHTS_GIB),
+        _disk("disk for weights", hub.cache(), WEIGHTS_GIB),
     )
 
 
-def _engine(engine: Probeable, presets: Presets, given: str | None, cards: tuple[Gpu, ...]) -> Row:
-    python = find_python(engine, given or presets.engines.get(engine, {}).get("engine_python"))
+def _refused(name: str, error: SettingsError) -> Row:
+    advice = "see --help, or your presets"
+    return Row(
+        name=f"server {name}", status="unusable", detail=str(error), advice=advice, stops=True
+    )
+
+
+def _pythons(asked: Iterable[LaunchSettings]) -> list[tuple[Probeable, str]]:
+    """Each engine with the Python that these servers would run it with."""
+    found = ((each.engine, find_python(each.engine, each.engine_python)) for each in asked)
+    return [(engine, python) for engine, python in dict.fromkeys(found) if engine != "sim"]
+
+
+def _every_python(presets: Presets, given: Mapping[str, object]) -> list[tuple[Probeable, str]]:
+    found: list[tuple[Probeable, str]] = []
+    for engine in get_args(Probeable):
+        said = given.get("engine_python") or presets.engines.get(engine, {}).get("engine_python")
+        found.append((engine, find_python(engine, str(said) if said else None)))
+    return found
+
+
+def _once(models: Iterable[tuple[str, str | None]]) -> list[str]:
+    return list(dict.fromkeys(each for pair in models for each in pair if each))
+
+
+def _ports(asked: Iterable[LaunchSettings]) -> list[Row]:
+    wanted = {(each.host, each.port) for each in asked} or {(HOST, PORT)}
+    return [_port(host, port) for host, port in sorted(wanted)]
+
+
+def _port(host: str, port: int) -> Row:
+    row = Row(name=f"port {port}", status="ok", detail="free")
     try:
-        seen = look(engine, python)
-    except SettingsError as error:
-        return Row(name=engine, status="missing", detail=str(error), advice="check --engine-python")
-    if not seen.found:
-        return Row(name=engine, status="missing", detail=f"not in {python}", advice=INSTALL[engine])
-    build = f"torch {seen.torch}" if seen.torch else "no torch"
-    detail = f"{seen.version or 'unknown version'}, {build}, in {python}"
-    if cards and not seen.accelerated:
-        advice = "this torch cannot use the GPU: install the CUDA build"
-        return Row(name=engine, status="warning", detail=detail, advice=advice)
-    return Row(name=engine, status="ok", detail=detail)
-
-
-def _gpus(cards: tuple[Gpu, ...]) -> list[Row]:
-    if not cards:
-        advice = "the engines' CPU builds, the simulated server and --url work without one"
-        return [Row(name="GPU", status="missing", detail="none seen by NVML", advice=advice)]
-    found = []
-    for index, card in enumerate(cards):
-        used, total = card.used / GIB, card.total / GIB
-        busy = used > BUSY_GIB
-        found.append(
-            Row(
-                name=f"GPU {index}",
-                status="warning" if busy else "ok",
-                detail=f"{card.name}, {used:.1f} of {total:.1f} GiB used, driver {card.driver}",
-                advice="another program holds memory: see nvidia-smi" if busy else "",
-            )
-        )
-    return found
-
-
-def _ports(presets: Presets) -> list[Row]:
-    wanted = {PORT, *(int(each["port"]) for each in presets.engines.values() if "port" in each)}
-    found = []
-    for port in sorted(wanted):
-        free = ports.is_free(HOST, port)
-        found.append(
-            Row(
-                name=f"port {port}",
-                status="ok" if free else "warning",
-                detail="free" if free else f"in use by {ports.holder(HOST, port)}",
-                advice="" if free else "stop that, or choose another port with --port",
-            )
-        )
-    return found
+        free = ports.is_free(host, port)
+    except (OSError, OverflowError) as error:
+        advice = "say another host in the preset"
+        detail = f"cannot listen on {host}: {error}"
+        return structs.replace(row, status="unusable", detail=detail, advice=advice, stops=True)
+    if free:
+        return row
+    return structs.replace(
+        row,
+        status="warning",
+        detail=f"in use by {ports.holder(host, port)}",
+        advice="stop that, or choose another port with --port",
+        stops=True,
+    )
 
 
 def _memory() -> Row:
@@ -110,9 +126,3 @@ def _disk(name: str, path: Path, needed_gib: float) -> Row:
     if free > needed_gib:
         return Row(name=name, status="ok", detail=detail)
     return Row(name=name, status="warning", detail=detail, advice="free some space there")
-
-
-def _hub() -> Path:
-    """Where Hugging Face's libraries keep downloads."""
-    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
-    return Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()

@@ -21,8 +21,8 @@ def command(s: LaunchSettings) -> LaunchCommand:
     if (s.concurrency or 1) > 1:
         raise SettingsError(
             f"server {s.name}: EAGLE's own code decodes one request at a time (its KV cache has"
-            f" batch size 1), and {s.concurrency} are planned: use --concurrency 1, or SGLang or"
-            " vLLM for more"
+            f" batch size 1), and {s.concurrency} are planned: use --concurrency 1 (in an open"
+            " loop --max-concurrency 1), or SGLang or vLLM for more"
         )
     if s.simulate_accept_length is not None:
         raise SettingsError(f"server {s.name}: EAGLE's own code cannot simulate acceptance")

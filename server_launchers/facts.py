@@ -12,17 +12,22 @@ from msgspec import Struct, structs
 
 Json = Mapping[str, Any]
 
+_QUOTED = r"""(?:'(?P<single>[^']*)'|"(?P<double>[^"]*)")"""  # as repr does
+
 
 class ServerFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A server's own report. `speculates` is None where it does not say.
 
     `kv_tokens` is the size of the KV cache, `graph_batch_sizes` the sizes with a CUDA graph (of
     requests in SGLang, of tokens in vLLM). `samples` is false where it decodes greedily whatever
-    temperature is asked for.
+    temperature is asked for. Of the revisions of model and draft a parser gives what the server
+    was told to load; hub.py makes commits of them.
     """
 
     engine_version: str | None = None
     model: str | None = None
+    revision: str | None = None
+    draft_revision: str | None = None
     served_model_names: tuple[str, ...] | None = None
     dtype: str | None = None
     attention_backend: str | None = None
@@ -85,6 +90,8 @@ def from_sglang_info(info: Json) -> ServerFacts:
     return ServerFacts(
         engine_version=info.get("version"),
         model=info.get("model_path"),
+        revision=info.get("revision"),
+        draft_revision=info.get("speculative_draft_model_revision") if algorithm else None,
         served_model_names=(info["served_model_name"],) if info.get("served_model_name") else None,
         dtype=info.get("dtype"),
         attention_backend=info.get("attention_backend"),
@@ -112,6 +119,8 @@ def from_sglang_log(log: str) -> ServerFacts:
     algorithm = _known(said.get("speculative_algorithm"))
     return ServerFacts(
         model=said.get("model_path"),
+        revision=_known(said.get("revision")),
+        draft_revision=_known(said.get("speculative_draft_model_revision")) if algorithm else None,
         dtype=said.get("dtype"),
         attention_backend=_known(said.get("attention_backend")),
         kv_tokens=int(total[1]) if total else None,
@@ -132,10 +141,12 @@ def from_vllm_log(log: str) -> ServerFacts:
     seqs = _first(r"non-default args: .*'max_num_seqs': (\d+)", log)
     length = _first(r"max_seq_len=(\d+)", config)
     caching = _first(r"enable_prefix_caching=(\w+)", config)
-    speculative = _vllm_speculative(config)
+    model = re.search(rf"\bmodel={_QUOTED}", config)
+    drafts = _first(r"speculative_config=([^,]+)", config)
     return ServerFacts(
         engine_version=start[1] if start else None,
-        model=_first(r"model='([^']*)'", config),
+        model=_unquoted(model) if model else None,
+        revision=_known(_first(r"\brevision=([^,]+)", config)),
         dtype=_first(r" dtype=torch\.(\w+)", config),
         attention_backend=_first(
             r"Using (?:AttentionBackendEnum\.)?(\w+)(?: attention)? backend", log
@@ -145,8 +156,8 @@ def from_vllm_log(log: str) -> ServerFacts:
         kv_tokens=int(kv_tokens.replace(",", "")) if kv_tokens else None,
         prefix_caching=caching == "True" if caching else None,
         graph_batch_sizes=_numbers(sizes) if sizes is not None else None,
-        speculates=speculative is not None if "speculative_config=" in config else None,
-        speculative=speculative,
+        speculates=None if drafts is None else drafts != "None",
+        speculative=_vllm_speculative(config),
     )
 
 
@@ -177,19 +188,23 @@ def _sglang_speculative(info: Json, algorithm: str) -> dict[str, Any]:
 
 
 def _vllm_speculative(config: str) -> dict[str, Any] | None:
-    found = re.search(
-        r"SpeculativeConfig\(method='(\w+)', model='([^']*)', num_spec_tokens=(\d+)\)", config
-    )
-    if not found:
+    """What it drafts with; null too where a version says it in another form."""
+    found = re.search(rf"SpeculativeConfig\(method='(\w+)', model={_QUOTED}", config)
+    number = _first(r"SpeculativeConfig\(.*?\bnum_spec_tokens=(\d+)", config)
+    if not found or not number:
         return None
-    steps = int(found[3])
+    steps = int(number)
     return {
         "method": found[1],
-        "draft_model": found[2],
+        "draft_model": _unquoted(found),
         "num_steps": steps,
         "topk": 1,
         "num_draft_tokens": steps + 1,
     }
+
+
+def _unquoted(found: re.Match[str]) -> str | None:
+    return found["single"] if found["double"] is None else found["double"]
 
 
 def _sglang_graphs(state: Json, running: int | None) -> tuple[int, ...] | None:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from msgspec import structs
 
 from . import eagle, sglang, sim, transformers, vllm
-from .presets import Presets, SettingsError
-from .probe import Probed, find_python, probe
-from .settings import Engine, LaunchCommand, LaunchSettings, resolve
+from .presets import Engine, Presets, SettingsError
+from .probe import Probed, find_python, look, probe
+from .resolve import resolve
+from .settings import LaunchCommand, LaunchSettings
 
 COMMANDS: dict[Engine, Callable[[LaunchSettings], LaunchCommand]] = {
     "eagle": eagle.command,
@@ -41,10 +42,20 @@ def prepare(name: str, presets: Presets, overrides: Mapping[str, object]) -> Lau
 def prepare_elsewhere(
     name: str, presets: Presets, overrides: Mapping[str, object]
 ) -> LaunchCommand:
-    """As `prepare`, for printing: an engine that is missing here is taken to be its newest."""
-    with contextlib.suppress(SettingsError):
+    """As `prepare`, for printing a line for another machine.
+
+    The engine that is here counts where it can use a GPU or its Python is named; otherwise the
+    newest engine on CUDA is assumed.
+    """
+    asked = resolve(name, presets, overrides)
+    newest = command(asked)
+    if asked.engine == "sim":
         return prepare(name, presets, overrides)
-    return command(resolve(name, presets, overrides))
+    python = find_python(asked.engine, asked.engine_python)
+    with contextlib.suppress(SettingsError):
+        if asked.engine_python or look(asked.engine, python).accelerated:
+            return _command_for(name, presets, overrides, probe(asked.engine, python))
+    return newest
 
 
 def _command_for(

@@ -3,24 +3,56 @@
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 
 Table = dict[str, Any]
 Key = TypeVar("Key", str, tuple[str, str])
+Engine = Literal["sim", "vllm", "sglang", "transformers", "eagle"]
+Positive = Annotated[int, Meta(ge=1)]
+Port = Annotated[int, Meta(ge=1, le=65535)]
 
 SHIPPED = Path(__file__).with_name("presets.toml")
 USERS = Path("~/.config/bench-client/presets.toml")
 
-ENGINES = ("sim", "vllm", "sglang", "transformers", "eagle")
-KEYS = (
-    *("model", "draft_model", "served_model_name", "host", "port", "dtype", "context_length"),
-    *("memory_fraction", "spec_steps", "spec_topk", "spec_draft_tokens", "simulate_accept_length"),
-    *("concurrency", "seed", "extra_args", "env", "engine_python"),
-)
-SERVER_KEYS = ("engine", "speculative", *KEYS)
+
+class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What any preset may say of a server. None leaves the choice to the engine.
+
+    `spec_steps` is the longest run of drafts one verify step can accept, `spec_draft_tokens` the
+    tokens one step verifies (its root included), `spec_topk` the branches (1: a chain).
+    """
+
+    model: str | None = None
+    draft_model: str | None = None
+    served_model_name: str | None = None
+    host: str | None = None
+    port: Port | None = None
+    dtype: str | None = None
+    context_length: Positive | None = None
+    memory_fraction: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    spec_steps: Positive | None = None
+    spec_topk: Positive | None = None
+    spec_draft_tokens: Annotated[int, Meta(ge=2)] | None = None
+    simulate_accept_length: float | None = None
+    seed: Annotated[int, Meta(ge=0)] | None = None
+    extra_args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    engine_python: str | None = None
+
+
+class ServerOptions(Options, frozen=True, kw_only=True):
+    """What [servers.NAME] may say."""
+
+    engine: Engine
+    speculative: bool = False
+
+
+ENGINES: tuple[Engine, ...] = get_args(Engine)
 KINDS = ("servers", "models", "engines", "cpu")
+ELSEWHERE = {"concurrency": "it is the load's, given by --concurrency"}
 
 
 class SettingsError(ValueError):
@@ -62,31 +94,39 @@ def parse(text: str, source: str, default_model: str = "") -> Presets:
         raise SettingsError(f"{source}: not valid TOML: {error}") from None
     _known(raw, ("default_model", *KINDS), source)
     tables = {kind: _tables(raw, kind, source) for kind in KINDS}
+    for kind in ("engines", "cpu"):
+        _known(tables[kind], ENGINES, f"{source}: [{kind}]")
     models = {name: _without(table, ENGINES) for name, table in tables["models"].items()}
-    model_engines = {
+    model_engines: dict[tuple[str, str], Table] = {
         (name, engine): _table(table[engine], f"{source}: [models.{name}.{engine}]")
         for name, table in tables["models"].items()
         for engine in ENGINES
         if engine in table
     }
-    for kind in ("engines", "cpu"):
-        _known(tables[kind], ENGINES, f"{source}: [{kind}]")
     for kind in ("servers", "engines", "cpu"):
-        keys = SERVER_KEYS if kind == "servers" else KEYS
         for name, table in tables[kind].items():
-            _known(table, keys, f"{source}: [{kind}.{name}]")
+            _check(table, f"{source}: [{kind}.{name}]", server=kind == "servers")
     for name, table in models.items():
-        _known(table, KEYS, f"{source}: [models.{name}]")
+        _check(table, f"{source}: [models.{name}]", also=ENGINES)
     for (name, engine), table in model_engines.items():
-        _known(table, KEYS, f"{source}: [models.{name}.{engine}]")
+        _check(table, f"{source}: [models.{name}.{engine}]")
+    default = raw.get("default_model", default_model)
+    if not isinstance(default, str):
+        raise SettingsError(f"{source}: default_model must be a name in quotes, not {default!r}")
     return Presets(
-        default_model=raw.get("default_model", default_model),
+        default_model=default,
         servers=tables["servers"],
         models=models,
         model_engines=model_engines,
         engines=tables["engines"],
         cpu=tables["cpu"],
     )
+
+
+def one_line(error: msgspec.ValidationError) -> str:
+    """`KEY: what is wrong with it`."""
+    problem, _, where = str(error).partition(" - at `$.")
+    return f"{where.rstrip('`') or 'settings'}: {problem.replace(' | null', '')}"
 
 
 def _over(ours: Presets, theirs: Presets) -> Presets:
@@ -99,11 +139,8 @@ def _over(ours: Presets, theirs: Presets) -> Presets:
         cpu=_merge(ours.cpu, theirs.cpu),
     )
     for name, table in merged.servers.items():
-        if table.get("engine") not in ENGINES:
-            raise SettingsError(
-                f"[servers.{name}] needs an engine: one of {', '.join(ENGINES)}"
-                f" (found {table.get('engine')!r})"
-            )
+        if "engine" not in table:  # a table of theirs may add to one of ours that has it
+            raise SettingsError(f"[servers.{name}] needs an engine: one of {', '.join(ENGINES)}")
     for name, table in merged.models.items():
         if "model" not in table:
             raise SettingsError(f"[models.{name}] needs a model: a path or a repository id")
@@ -129,10 +166,20 @@ def _without(table: Table, keys: tuple[str, ...]) -> Table:
     return {key: value for key, value in table.items() if key not in keys}
 
 
+def _check(table: Table, where: str, *, server: bool = False, also: tuple[str, ...] = ()) -> None:
+    """Types and ranges of one table, while its file and its name are known."""
+    kind = ServerOptions if server else Options
+    _known(table, (*kind.__struct_fields__, *also), where)
+    try:
+        msgspec.convert({"engine": ENGINES[0], **table} if server else table, kind)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{where} {one_line(error)}") from None
+
+
 def _known(table: Table, keys: tuple[str, ...], where: str) -> None:
     for key in table:
         if key in keys:
             continue
         near = difflib.get_close_matches(key, keys, n=1)
         hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(keys)}"
-        raise SettingsError(f"{where} has no key {key}: {hint}")
+        raise SettingsError(f"{where} has no key {key}: {ELSEWHERE.get(key, hint)}")

@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from .presets import SettingsError
-from .settings import Device, Engine
+from .presets import Engine, SettingsError
+from .settings import Device
 
 Probeable = Literal["vllm", "sglang", "transformers", "eagle"]
 
@@ -54,8 +54,8 @@ INSTALL: dict[Probeable, str] = {
     "vllm": "install it there (pip install vllm)",
     "sglang": "install it there (pip install sglang)",
     "transformers": "install it there (pip install 'transformers[serving]')",
-    "eagle": "clone SafeAILab/EAGLE, install its requirements there with transformers 4.53, and put"
-    " the clone on PYTHONPATH",
+    "eagle": "clone SafeAILab/EAGLE, install its requirements there with transformers 4.53 to"
+    " 4.57, and put the clone on PYTHONPATH",
 }
 
 
@@ -76,9 +76,14 @@ class Probed(Struct, frozen=True, kw_only=True):
 
 
 def find_python(engine: Engine, given: str | None = None) -> str:
-    """The interpreter to run `engine`: the one given, `.engines/ENGINE`'s, or this one."""
+    """The interpreter to run `engine`: the one given, `.engines/ENGINE`'s, or this one.
+
+    A name without a folder is a file here, if there is one (`./python` has lost its `./` to Path),
+    else a program on PATH.
+    """
     if given:
-        return str(Path(given).expanduser())
+        path = Path(given).expanduser()
+        return str(path.absolute()) if len(path.parts) > 1 or path.is_file() else given
     own = Path(".engines", engine, "bin", "python")
     return str(own.absolute()) if own.exists() else sys.executable
 

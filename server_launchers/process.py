@@ -1,5 +1,6 @@
 """One server as a process tree: started on a free port, watched until ready, ended whole."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import Self
 from urllib.parse import urlsplit
 
 import httpx
+import psutil
 from msgspec import Struct
 
-from . import gpu, ports
+from . import gpu, log_file, ports
 from .diagnose import Cause, diagnose, doomed
 from .leash import Leash
 from .settings import LaunchCommand
@@ -20,8 +22,8 @@ POLL_S = 0.25
 TAIL_BYTES = 400_000
 DOOMED_S = 20.0  # for a parent to notice that its child has failed
 PORT_RELEASE_S = 5.0
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 GPU_RELEASE_S = 60.0  # SGLang's own scripts wait over 30 s on some GPUs
-GPU_SLACK = 512 * 2**20
 
 
 class LaunchError(RuntimeError):
@@ -48,22 +50,28 @@ class ServerProcess:
         self.command = command
         self.log = log
         self.ready_s: float | None = None
-        self._gpu_before = [each.used for each in gpu.gpus()]
+        self._gpu_memory = gpu.MemoryWatch({**os.environ, **command.env}.get(VISIBLE))
+        self._claim = log_file.claimed(log)
         self._began = time.monotonic()
         self._leash = Leash(command.argv, command.env, log, grace_s)
         self._doomed_since: float | None = None
         self._stopped: Stopped | None = None
+        self._left: list[int] = []
 
     @classmethod
     def start(cls, command: LaunchCommand, log: Path, grace_s: float = GRACE_S) -> Self:
         """Start the server with its output in `log`; does not wait until it is ready.
 
-        Raises LaunchError if its port is taken, the program cannot be run or the log not written.
+        Raises LaunchError if its port is taken, the program cannot be run, or the log not written
+        or another server's.
         """
         _check_port(command)
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             server = cls(command, log, grace_s)
+        except BlockingIOError:
+            why = f"another server writes its log to {log}: choose another file with --log"
+            raise LaunchError(f"{command.name}: {why}") from None
         except OSError as error:
             why = f"cannot start it with its log in {log}: {error.strerror}"
             raise LaunchError(f"{command.name}: {why}") from error
@@ -104,6 +112,7 @@ class ServerProcess:
                     on_wait(seconds, self.last_line())
                 time.sleep(POLL_S)
         self.ready_s = time.monotonic() - self._began
+        self._gpu_memory.look(self._leash.pids())
         return self.ready_s
 
     @property
@@ -135,28 +144,44 @@ class ServerProcess:
 
     def log_tail(self, size: int = TAIL_BYTES) -> str:
         """The last `size` bytes of the log."""
-        with self.log.open("rb") as file:
-            file.seek(max(0, self.log.stat().st_size - size))
-            return file.read().decode("utf-8", "replace")
+        return log_file.tail(self.log, size)
 
     def last_line(self) -> str:
         """The newest line of the log: what the server is busy with."""
-        lines = self.log_tail(4096).replace("\r", "\n").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return log_file.last_line(self.log)
 
     def stop(self) -> Stopped:
         """End the whole tree, then wait (bounded) for its port and its GPU memory. Idempotent."""
         if self._stopped is None:
             begun = time.monotonic()
+            self._gpu_memory.look(self._leash.pids())
             left = self._leash.end()
-            warnings = [] if left == [] else [f"processes left running: {left or 'unknown'}"]
-            warnings += self._left_behind()
+            self._left = left or []
+            _until(lambda: ports.is_free(*_address(self.command)), PORT_RELEASE_S)
+            _until(lambda: not self._gpu_memory.held(), GPU_RELEASE_S)
+            self._claim.close()
+            unknown = ["its processes may be running: its guard ended first"]
             self._stopped = Stopped(
                 returncode=self._leash.returncode,
                 seconds=time.monotonic() - begun,
-                warnings=tuple(f"{self.command.name}: {each}" for each in warnings),
+                warnings=(
+                    *(f"{self.command.name}: {each}" for each in unknown if left is None),
+                    *self.left_behind(),
+                ),
             )
         return self._stopped
+
+    def left_behind(self) -> tuple[str, ...]:
+        """What of the stopped server is still there now, one line each."""
+        host, port = _address(self.command)
+        found = []
+        running = [pid for pid in self._left if psutil.pid_exists(pid)]
+        if running:
+            found.append(f"processes left running: {running}")
+        if not ports.is_free(host, port):
+            found.append(f"port {port} is still in use by {ports.holder(host, port)}")
+        found += self._gpu_memory.held()
+        return tuple(f"{self.command.name}, stopped: {each}" for each in found)
 
     def __enter__(self) -> Self:
         return self
@@ -210,20 +235,6 @@ class ServerProcess:
 
     def _error(self, what: str) -> LaunchError:
         return LaunchError(f"{self.command.name}: {what} (log: {self.log})", self.diagnosis())
-
-    def _left_behind(self) -> list[str]:
-        host, port = _address(self.command)
-        found = []
-        if not _until(lambda: ports.is_free(host, port), PORT_RELEASE_S):
-            found.append(f"port {port} is still in use by {ports.holder(host, port)}")
-        if not _until(self._gpu_released, GPU_RELEASE_S):
-            found.append("the GPU's memory did not come back")
-        return found
-
-    def _gpu_released(self) -> bool:
-        now = [each.used for each in gpu.gpus()]
-        pairs = zip(self._gpu_before, now, strict=False)
-        return all(after <= before + GPU_SLACK for before, after in pairs)
 
 
 def _check_port(command: LaunchCommand) -> None:

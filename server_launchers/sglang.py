@@ -9,6 +9,11 @@ from .urls import root
 # server's own accept length, which is brought up to date at the same moments, stale.
 DECODE_LOG_INTERVAL = 10
 
+# EAGLE3 heads often say that they were made for 2048 tokens, and SGLang refuses a draft that is
+# made for fewer than the target. Allowed, it raises the draft's max_position_embeddings (0.5.3 and
+# later). For the target itself a length beyond its own is then no more than a warning.
+ALLOW_LONGER = {"SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1"}
+
 
 def command(s: LaunchSettings) -> LaunchCommand:
     """Settings -> SGLang's command. Raises SettingsError for what SGLang cannot run."""
@@ -27,7 +32,7 @@ def command(s: LaunchSettings) -> LaunchCommand:
         name=s.name,
         engine="sglang",
         argv=(*argv, *s.extra_args),
-        env={**_simulated(s), **s.env},
+        env={**(ALLOW_LONGER if s.speculative else {}), **_simulated(s), **s.env},
         url=root(s.host, s.port),
         model=s.model,
         draft_model=s.draft_model,

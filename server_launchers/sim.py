@@ -2,9 +2,10 @@
 
 import sys
 
+from .drafts import check_chain
 from .flags import option
 from .presets import SettingsError
-from .settings import LaunchCommand, LaunchSettings, asked, check_chain
+from .settings import LaunchCommand, LaunchSettings, asked
 from .urls import root
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from msgspec import structs
 
+from .drafts import check_chain
 from .flags import option, takes
-from .settings import LaunchCommand, LaunchSettings, asked, check_chain
+from .settings import LaunchCommand, LaunchSettings, asked
 from .urls import root
 
 
@@ -22,7 +23,7 @@ def command(s: LaunchSettings) -> LaunchCommand:
     argv += option("--seed", s.seed)
     if s.speculative:
         argv += ["--speculative-config", json.dumps(_speculative_config(s))]
-        if takes(s, "--per-request-spec-decode-metrics", since=(0, 32)):
+        if takes(s, "--per-request-spec-decode-metrics", since=(0, 31)):
             argv += ["--per-request-spec-decode-metrics", "summary"]
     return LaunchCommand(
         name=s.name,

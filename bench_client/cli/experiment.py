@@ -22,6 +22,7 @@ from bench_client.run.interrupts import StopAtOnce
 from bench_client.run.options import Arm, Observer, RunOptions
 from bench_client.run.secrets import scrubbed
 from bench_client.run.store import StoreError
+from server_launchers.process import LaunchError
 
 
 class Experiment(Struct, frozen=True, kw_only=True):
@@ -52,6 +53,8 @@ def run_experiment(experiment: Experiment, *, quiet: bool, as_json: bool) -> int
     failure = failure or unsaved
     if done:
         _report(done, quiet=quiet, as_json=as_json)
+    for line in (line for arm in begun.values() for line in arm.left_behind):
+        click.echo(f"bench-client: {line}", err=True)
     if failure:
         raise _without(failure, experiment.options.secrets)
     return _exit_code(done)
@@ -60,14 +63,25 @@ def run_experiment(experiment: Experiment, *, quiet: bool, as_json: bool) -> int
 def _measure(experiment: Experiment, begun: dict[int, ArmRun], observer: Observer) -> None:
     """Block by block, until one does not run to its end; after the last, calibrate the client."""
     plan, options = experiment.plan, experiment.options
+    last: ArmRun | None = None
     for block in blocks(len(experiment.arms), plan.repeats):
+        arm = experiment.arms[block.arm]
+        _check_free(last, arm)
         if block.arm not in begun:
-            begun[block.arm] = ArmRun(experiment.arms[block.arm], plan, options, observer)
-        begun[block.arm].measure(block.repeats)
-        if not begun[block.arm].complete:
+            begun[block.arm] = ArmRun(arm, plan, options, observer)
+        last = begun[block.arm]
+        last.measure(block.repeats)
+        if not last.complete:
             return
-    for arm in begun.values():
-        arm.calibrate()
+    for done in begun.values():
+        done.calibrate()
+
+
+def _check_free(last: ArmRun | None, arm: Arm) -> None:
+    """Nothing is launched beside what the server before it still holds."""
+    held = last.held() if last else None
+    if held:
+        raise LaunchError(f"{arm.name} was not launched: {held}")
 
 
 def _finish(arms: Iterable[ArmRun]) -> tuple[list[ArmResult], StoreError | None]:

@@ -4,6 +4,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -17,35 +18,57 @@ from bench_client.cli.options import MOST_IN_FLIGHT, server_options
 @click.option(
     "--log",
     type=click.Path(path_type=Path),
-    default=Path("server.log"),
-    show_default=True,
-    help="Where the server's output goes.",
+    help="Where the server's output goes [default: NAME-PORT.log].",
 )
 @server_options
-def launch(name: str, only_print: bool, log: Path, **given: Any) -> int:
+def launch(name: str, only_print: bool, log: Path | None, **given: Any) -> int:
     """Launch server NAME and keep it until Ctrl-C, or print its command for a GPU node."""
     from bench_client.cli.launching import launch_arms, printable_command
     from server_launchers.shell import shell_line
 
     if only_print:
-        click.echo(shell_line(printable_command(name, given)))
+        command = printable_command(name, given)
+        click.echo(_meant(command), err=True)
+        click.echo(shell_line(command))
         return 0
     (arm,) = launch_arms({**given, "servers": (name,)})
     return _serve(arm.command, log)
 
 
-def _serve(command: Any, log: Path) -> int:
-    from bench_client.cli.experiment import terminable
-    from server_launchers.process import LaunchError, ServerProcess
+def _meant(command: Any) -> str:
+    if command.engine_version or command.engine == "sim":
+        return f"for {command.engine} {command.engine_version or ''}".rstrip() + " as it is here"
+    return (
+        f"for the newest {command.engine} that is known, on CUDA; for one that is here name its"
+        " Python by --engine-python"
+    )
 
-    with terminable(), ServerProcess.start(command, log) as process:
-        click.echo(f"launching {command.name}, its log is {log} ...", err=True)
-        process.wait_ready()
-        click.echo(f"{command.served_model_name} is served at {command.url}, Ctrl-C ends it")
-        sys.stdout.flush()
+
+def _serve(command: Any, log: Path | None) -> int:
+    from bench_client.cli.experiment import terminable
+    from server_launchers.process import ServerProcess
+
+    own = Path(f"{command.name}-{urlsplit(command.url).port}.log")
+    with terminable():
+        process = ServerProcess.start(command, log or own)
         try:
-            while process.alive():
-                time.sleep(0.5)
-        except KeyboardInterrupt:
-            return 0
-        raise LaunchError(f"{command.name}: {process.exit_reason()}")
+            return _until_ended(process)
+        finally:
+            for line in process.stop().warnings:
+                click.echo(f"bench-client: {line}", err=True)
+
+
+def _until_ended(process: Any) -> int:
+    from server_launchers.process import LaunchError
+
+    command = process.command
+    click.echo(f"launching {command.name}, its log is {process.log} ...", err=True)
+    process.wait_ready()
+    click.echo(f"{command.served_model_name} is served at {command.url}, Ctrl-C ends it")
+    sys.stdout.flush()
+    try:
+        while process.alive():
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        return 0
+    raise LaunchError(f"{command.name}: {process.exit_reason()}")

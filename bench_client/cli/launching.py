@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from bench_client.plan.scenario import load_scenario
 from bench_client.run.options import Arm
 from server_launchers.launch import prepare, prepare_elsewhere
 from server_launchers.presets import Presets, load
 from server_launchers.settings import LaunchCommand
+
+# Room and CUDA graphs for more would take the memory that the requests need.
+MOST_PLANNED = 256
 
 _OVERRIDES = (
     "model",
@@ -57,9 +61,14 @@ def overrides(given: Mapping[str, Any]) -> dict[str, object]:
     return found
 
 
-def planned_concurrency(given: Mapping[str, Any]) -> int | None:
-    """The most requests that can be in flight; null for an open loop without a cap."""
-    if given.get("request_rate") is not None:
-        cap: int | None = given["max_concurrency"]
-        return cap
-    return given.get("concurrency") or 1
+def planned_concurrency(given: Mapping[str, Any]) -> int:
+    """The most requests that can be in flight.
+
+    An open loop without a cap could have all of a repeat's in flight. They are planned for, up to
+    MOST_PLANNED, and alike in every arm: left alone, SGLang caps its EAGLE3 arm only.
+    """
+    if given.get("request_rate") is None:
+        return given.get("concurrency") or 1
+    if given["max_concurrency"] is not None:
+        return int(given["max_concurrency"])
+    return min(len(load_scenario(given["scenario"]).prompts), MOST_PLANNED)

@@ -2,8 +2,8 @@
 
 import os
 import platform
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ from bench_client.run.blocks import joined, plan_of
 from bench_client.run.calibrate import calibrate, observed_load
 from bench_client.run.environment import describe_machine
 from bench_client.run.fold import fold, write_reports
-from bench_client.run.interrupts import StopAtOnce
 from bench_client.run.listener import is_here, listener
 from bench_client.run.options import Arm, Observer, RunOptions
 from bench_client.run.secrets import redacted_json
+from bench_client.run.serving import Serving
 from bench_client.run.store import RunFolder, StoreError, load_run
 from bench_client.run.target import Target, measure_target
 from bench_client.run.telemetry import Mark, sampling
@@ -58,6 +58,7 @@ class ArmRun:
         self._folder = RunFolder.create(options.results, plan.scenario, arm.name, options.secrets)
         self._first = _first_header(arm, plan, options)
         self._measured: RunHeader | None = None
+        self._serving = Serving(arm, observer)
         self._launches = 0
         self._unfinished: Target | None = None
         self._folder.write_header(self._first)
@@ -71,6 +72,15 @@ class ArmRun:
     def complete(self) -> bool:
         """Whether every block so far ran to its end."""
         return self._measured is not None and self._measured.ended == "complete"
+
+    @property
+    def left_behind(self) -> tuple[str, ...]:
+        """What the teardowns of its server left, a line each."""
+        return self._serving.left
+
+    def held(self) -> str | None:
+        """What its server, stopped, still holds now, in one line."""
+        return self._serving.held()
 
     def measure(self, repeats: Sequence[int]) -> None:
         """Launch the server, measure these repeats one by one, tear it down.
@@ -86,7 +96,7 @@ class ArmRun:
         target.to_come = len(plan_of(self._plan, repeats).requests)
         try:
             with (
-                _serving(self._arm, self._folder.path / log, self._observer) as process,
+                self._serving.launched(self._folder.path / log) as process,
                 self._sampling(process) as mark,
             ):
                 for number, repeat in enumerate(repeats):
@@ -99,12 +109,14 @@ class ArmRun:
             if self._unfinished:  # else it was the teardown that failed
                 self._abort(self._measured or self._unfinished.header, error)
             raise
+        if self._measured and self.left_behind:
+            self._measured = self._write(self._measured)
 
     def _begin(self, repeat: int, *, warm: bool = False) -> Target:
         """One repeat of the plan. A server that is warm needs no warm-up again."""
         before, plan = self._measured, plan_of(self._plan, (repeat,))
         if before:  # what is on disk is no whole run any more
-            self._folder.write_header(msgspec.structs.replace(before, ended=None))
+            self._write(msgspec.structs.replace(before, ended=None))
         self._unfinished = Target(
             header=self._first,
             plan=msgspec.structs.replace(plan, warmup=()) if warm else plan,
@@ -116,8 +128,14 @@ class ArmRun:
 
     def _finish(self, header: RunHeader) -> None:
         before, self._unfinished = self._measured, None
-        self._measured = joined(before, header) if before else header
-        self._folder.write_header(self._measured)
+        self._measured = self._write(joined(before, header) if before else header)
+
+    def _write(self, header: RunHeader) -> RunHeader:
+        """The header, with what the teardowns so far have left, is on disk."""
+        server = msgspec.structs.replace(header.server, teardown=self.left_behind)
+        header = msgspec.structs.replace(header, server=server)
+        self._folder.write_header(header)
+        return header
 
     def _sampling(self, process: ServerProcess | None) -> AbstractContextManager[Mark]:
         """Of our processes, and of the server's if they are on this machine and known."""
@@ -140,7 +158,7 @@ class ArmRun:
         if self._measured:
             self._measured = header
         with suppress(StoreError):
-            self._folder.write_header(header)
+            self._write(header)
 
     def calibrate(self) -> None:
         """Measure the client's own error at the load that the run really was, if that was asked.
@@ -219,27 +237,3 @@ def _calibrated(header: RunHeader, folder: RunFolder, options: RunOptions) -> Ru
     load = observed_load(records, min(streams, len(records)), options.workers)
     client = msgspec.structs.replace(header.client, calibration=calibrate(load, options.transport))
     return msgspec.structs.replace(header, client=client)
-
-
-@contextmanager
-def _serving(arm: Arm, log: Path, observer: Observer) -> Iterator[ServerProcess | None]:
-    """The arm's server, up, and torn down in the end. Null where it was running already."""
-    if arm.command is None:
-        yield None
-        return
-    observer.phase(f"launching {arm.name}")
-    process = ServerProcess.start(arm.command, log)
-    try:
-        process.wait_ready()
-        yield process
-    except StopAtOnce:  # the server's guard ends it once this process is gone
-        raise
-    except BaseException:
-        _stop(process, observer)
-        raise
-    _stop(process, observer)
-
-
-def _stop(process: ServerProcess, observer: Observer) -> None:
-    observer.phase(f"stopping {process.command.name}")
-    process.stop()

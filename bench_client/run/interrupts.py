@@ -4,10 +4,14 @@ nothing.
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+
+# One order to stop may come more than once: Slurm signals every process of a job, and a script
+# among them hands on what it got. A person is slower.
+SAME_S = 0.5
 
 
 class StopAtOnce(KeyboardInterrupt):
@@ -24,13 +28,26 @@ class Signals:
     def __init__(self) -> None:
         self.first: Callable[[], None] | None = None
         self.came = 0
+        self._first_s = float("-inf")
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
 
     def arrived(self, _number: int, _frame: FrameType | None) -> None:
         """One has come, in the middle of anything: acted upon when the loop is free."""
+        if self._same():
+            return
+        if self.came == 0:
+            self._first_s = time.monotonic()
         self.came += 1
         self._loop.call_soon_threadsafe(self._act)
+
+    def at_once(self, _number: int, _frame: FrameType | None) -> None:
+        """Another has come after the task that the first one ended."""
+        if not self._same():
+            raise StopAtOnce
+
+    def _same(self) -> bool:
+        return time.monotonic() - self._first_s < SAME_S
 
     def _act(self) -> None:
         if self.came == 1 and self.first:
@@ -57,12 +74,8 @@ def signals() -> Iterator[Signals]:
         cancelled = True
     finally:
         for number, handler in before.items():
-            signal.signal(number, _at_once if found.came else handler)
+            signal.signal(number, found.at_once if found.came else handler)
     if found.came > 1:
         raise StopAtOnce
     if cancelled:
         raise KeyboardInterrupt
-
-
-def _at_once(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise StopAtOnce

@@ -7,7 +7,7 @@ import msgspec
 from bench_client.records import Memory, Server
 from bench_client.run.server_facts import ControlPlane
 from bench_client.run.server_facts import ServerFacts as Identity
-from server_launchers import facts, memory, transformers_log
+from server_launchers import facts, hub, memory, transformers_log
 
 # A server says all of this while it starts.
 _LOG_BYTES = 4 * 2**20
@@ -29,8 +29,9 @@ def with_report(server: Server, identity: Identity, control: ControlPlane, log: 
         spent = [memory.from_vllm_log(text)]
     if identity.dialect != "transformers":  # whose list is that of the download cache
         reports.append(facts.from_models(control.json("/v1/models")))
-    found = facts.merge(*reports)
     launched = bool(server.argv)
+    models = (server.model, server.draft_model) if launched else (None, None)
+    found = hub.with_commits(facts.merge(*reports), *models)
     return msgspec.structs.replace(
         server,
         engine=server.engine or identity.engine,

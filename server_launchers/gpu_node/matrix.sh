@@ -8,11 +8,12 @@ read -ra systems <<<"$systems"
 read -ra concurrencies <<<"${CONCURRENCIES:-1 2}"
 read -ra extra <<<"${EXTRA_ARGS:-}"
 results=${RESULTS:-results/matrix}
-state=$results/matrix.tsv # a line a try: exit code, results folder, options of the cell
+state=$results/matrix.tsv # a line a try: exit code, results folder, options of the cell, their files
 
 client=       # the process that measures, while one does
 stopped=      # the exit code that a signal asks for
 failed=0      # cells that failed
+stuck=        # set once a server has left something behind that the next would meet
 notes=()      # what became of each cell
 declare -A at # results folder by "SYSTEM CONCURRENCY", of cells that ran to their end
 
@@ -29,6 +30,18 @@ heed() {
   [[ -n $stopped ]] || return 0
   say "stopped; the same call again goes on from here"
   exit "$stopped"
+}
+
+# One matrix a folder: two would measure the same cells. The client holds the lock too, so that
+# one that outlives a killed matrix is not met by the next. Not every file system has locks.
+lock() {
+  local code=0
+  exec {locked}>>"$state"
+  flock --nonblock --conflict-exit-code 75 "$locked" 2>/dev/null || code=$?
+  if ((code == 75)); then
+    say "another matrix is at work in $results: wait for it, or set RESULTS to another folder"
+    exit 2
+  fi
 }
 
 python_of() {
@@ -55,6 +68,17 @@ choose() {
   cell=${cell# }
 }
 
+# Whatever the options name that is a file may change under the same name: a scenario, presets.
+# The presets in the home say what a model's name means, too.
+contents() {
+  local each file found=()
+  for each in "${extra[@]}" "${SCENARIO:-}" ~/.config/bench-client/presets.toml; do
+    file=${each#--*=}
+    [[ ! -f $file ]] || found+=("$file")
+  done
+  ((!${#found[@]})) || cat -- "${found[@]}" | sha256sum | cut -c -16
+}
+
 # Whether the try ran to its end: valid (0), or with failed requests or an invalid run (1).
 complete() {
   [[ $code == [01] && $folder != - ]] &&
@@ -63,46 +87,56 @@ complete() {
 
 # Sets `code` and `folder` to those of the cell's last try, if that ran to its end.
 recall() {
-  local each_code each_folder each_cell
+  local each_code each_folder each_cell each_files
   code='' folder=-
-  while IFS=$'\t' read -r each_code each_folder each_cell; do
-    [[ $each_cell != "$cell" ]] || code=$each_code folder=$each_folder
+  while IFS=$'\t' read -r each_code each_folder each_cell each_files; do
+    [[ $each_cell != "$cell" || $each_files != "$files" ]] ||
+      code=$each_code folder=$each_folder
   done <"$state"
   complete
 }
 
-folders() (
-  export LC_ALL=C # the order that comm wants
-  cd "$results"
-  printf '%s\n' */
-)
-
-# Measures the cell; sets `code` and `folder`. In the background, so that signals are not put off,
-# and in a process group of its own (set -m), so that Ctrl-C reaches it once, by `stop`.
+# Measures the cell in a folder of its own; sets `code` and `folder`. In the background, so that
+# signals are not put off, and in a process group of its own (set -m), so that Ctrl-C reaches it
+# once, by `stop`. What it says goes to a file. Its port is no setting of the cell.
 try() {
-  local before
-  before=$(folders)
+  local own reader
+  own=$(mktemp --directory "$results/$1-c$2.XXXXXX")
+  chmod "$(printf '%o' $((0777 & ~$(umask))))" "$own" # mktemp's is for one's own eyes
+  : >"$own/said"
   set -m
-  bench-client run "${options[@]}" --results "$results" &
+  bench-client run ${PORT:+--port "$PORT"} "${options[@]}" --results "$own" 2>>"$own/said" &
   client=$!
+  (
+    trap '' INT TERM HUP # scancel reaches every process, and the last words are still to come
+    exec tail --follow --bytes +1 --pid "$client" --sleep-interval 0.2 "$own/said" >&2
+  ) &
+  reader=$!
   set +m
   while code=0; do
     wait "$client" || code=$? # a signal ends this wait, not the client
     kill -0 "$client" 2>/dev/null || break
   done
   client=
-  folder=$(LC_ALL=C comm -13 <(echo "$before") <(folders) | tail -n 1)
+  wait "$reader" || true
+  said=$(<"$own/said")
+  folder=$(cd "$own" && printf '%s' */)
   folder=${folder%/}
-  folder=${folder:--}
-  printf '%s\t%s\t%s\n' "$code" "$folder" "$cell" >>"$state"
+  if [[ -d $own/$folder ]]; then
+    folder=${own##*/}/$folder
+  else # refused before anything was launched
+    rm -r "$own"
+    folder=-
+  fi
+  printf '%s\t%s\t%s\t%s\n' "$code" "$folder" "$cell" "$files" >>"$state"
 }
 
-refused() {
-  [[ $code == 2 ]] || return 1
-  local why
-  why=$(bench-client launch "$1" --print --concurrency "$2" 2>&1 >/dev/null) || true
-  [[ $why == *"one request at a time"* ]]
+# A server that left memory or its port in use would spoil every cell to come.
+left_behind() {
+  [[ $folder != - ]] && grep -qsE '"teardown": *\[([^]]|$)' "$results/$folder/run.json"
 }
+
+refused() { [[ $code == 2 && $said == *"one request at a time"* ]]; }
 
 note() {
   local outcome
@@ -110,7 +144,7 @@ note() {
     at["$1 $2"]=$results/$folder
     outcome=measured
     [[ $code == 0 ]] || outcome="FAILED: requests failed or the run is invalid, see its report"
-  elif refused "$1" "$2"; then
+  elif refused; then
     outcome="not run: $1 decodes one request at a time"
   else
     outcome="FAILED (exit code $code)"
@@ -121,14 +155,16 @@ note() {
 }
 
 measure() {
+  said=
   choose "$1" "$2"
   if recall; then
     say "$1 at concurrency $2: was measured before"
   else
     heed
     say "$1 at concurrency $2: bench-client run $cell"
-    try
+    try "$1" "$2"
     heed
+    ! left_behind || stuck=1
   fi
   note "$1" "$2"
 }
@@ -160,17 +196,23 @@ if ! command -v bench-client >/dev/null; then
   exit 2
 fi
 mkdir -p "$results"
-touch "$state"
+lock
+files=$(contents)
 trap '((!${#notes[@]})) || printf "%s\n" "" "${notes[@]}"' EXIT
 trap 'stop 130' INT
 trap 'stop 143' TERM HUP
 for concurrency in "${concurrencies[@]}"; do
   for system in "${systems[@]}"; do
     measure "$system" "$concurrency"
+    [[ -z $stuck ]] || break 2
   done
 done
 trap - INT TERM HUP
 for concurrency in "${concurrencies[@]}"; do
   compare "$concurrency"
 done
+if [[ -n $stuck ]]; then
+  say "ends here: the last server left something behind (see above); free it and call again"
+  exit 3
+fi
 ((failed == 0)) || exit 1

@@ -10,6 +10,8 @@ import pytest
 from tests.cli.helpers import load
 from tests.cli.processes import PARALLEL, STUCK, client, kinds, launched, launched_pair, whole
 
+AGAIN_S = 0.6  # a signal that comes sooner is the first one over again
+
 
 @pytest.mark.parametrize(
     ("number", "more"),
@@ -53,6 +55,22 @@ def test_a_signal_ends_a_stuck_request(tmp_path: Path) -> None:
     assert "0 ok, 1 failed" in running.printed
 
 
+@pytest.mark.parametrize("apart_s", [0.0, 0.003, 0.1])
+def test_a_signal_that_comes_twice_is_one(tmp_path: Path, apart_s: float) -> None:
+    """Slurm's scancel reaches the client, and the script that hands it on to the client."""
+    with client(tmp_path, *launched(tmp_path)) as running:
+        running.until_records(4)
+        running.process.send_signal(signal.SIGTERM)
+        time.sleep(apart_s)
+        running.process.send_signal(signal.SIGTERM)
+        assert running.code() == 130
+        running.leaves_nothing()
+    assert running.header["ended"] == "interrupted"
+    assert "ok" in running.printed
+    assert (running.folder / "report.html").stat().st_size > 0
+    assert "Traceback" not in running.said
+
+
 @pytest.mark.parametrize("more", [(), PARALLEL])
 def test_a_second_signal_waits_for_nothing(tmp_path: Path, more: tuple[object, ...]) -> None:
     """Not even for a server that does not answer and does not end."""
@@ -62,6 +80,7 @@ def test_a_second_signal_waits_for_nothing(tmp_path: Path, more: tuple[object, .
         server.suspend()
         running.signal(signal.SIGINT)
         running.until_said("once more to stop at once")
+        time.sleep(AGAIN_S)
         running.signal(signal.SIGTERM)
         assert running.code(within=2) == 130
         server.resume()
@@ -79,6 +98,7 @@ def test_a_second_signal_reports_nothing(tmp_path: Path) -> None:
         server.suspend()
         running.signal(signal.SIGINT)
         running.until_said("once more to stop at once")
+        time.sleep(AGAIN_S)
         running.signal(signal.SIGINT)
         assert running.code(within=2) == 130
         server.resume()

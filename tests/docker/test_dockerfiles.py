@@ -51,6 +51,9 @@ def test_the_client_image_has_all_that_its_package_is_built_from() -> None:
 def test_the_client_runs_as_nobody_special() -> None:
     _, _, final = dockerfile("client").rpartition("\nFROM ")
     assert re.search(r"^USER [1-9]\d*$", final, re.MULTILINE)
+    owned = re.search(r"install --directory --owner bench (.+)$", final, re.MULTILINE)
+    assert owned
+    assert owned[1].split() == ["/work", "/work/results"]  # `launch` writes its log to the first
     assert 'ENTRYPOINT ["bench-client"]' in final
 
 

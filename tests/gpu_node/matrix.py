@@ -26,7 +26,7 @@ extra_args = ["--no-such-flag"]
 SETTINGS = (
     *("SYSTEMS", "CONCURRENCIES", "RESULTS", "SCENARIO", "MODEL", "MAX_TOKENS", "TEMPERATURE"),
     *("REPEAT", "EXTRA_ARGS", "SGLANG_PYTHON", "VLLM_PYTHON", "TRANSFORMERS_PYTHON"),
-    "EAGLE_PYTHON",
+    *("EAGLE_PYTHON", "PORT"),
 )
 
 
@@ -60,7 +60,8 @@ def small(cwd: Path, **settings: str) -> dict[str, str]:
 
 
 def folders(results: Path) -> list[str]:
-    return sorted(path.name for path in results.iterdir() if path.is_dir())
+    """The results folders, each in the folder of its try."""
+    return sorted(str(path.parent.relative_to(results)) for path in results.glob("*/*/run.json"))
 
 
 def header(folder: Path) -> Any:
@@ -69,4 +70,4 @@ def header(folder: Path) -> Any:
 
 def rows(results: Path) -> list[list[str]]:
     """The state file: exit code, folder, options."""
-    return [line.split("\t") for line in (results / "matrix.tsv").read_text().splitlines()]
+    return [line.split("\t")[:3] for line in (results / "matrix.tsv").read_text().splitlines()]

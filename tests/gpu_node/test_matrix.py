@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from server_launchers.ports import is_free
 from tests.gpu_node.matrix import (
     MATRIX,
     SCRIPTS,
@@ -48,7 +49,7 @@ def test_a_cell_that_fails_is_noted_and_the_others_are_measured(
         assert found["ended"] == ("complete" if code == "0" else "aborted")
         asked = f"--server {found['server']['name']} --concurrency"
         assert options.startswith(f"{asked} {found['plan']['load']['concurrency']} ")
-    assert [folder for _, folder, _ in tries] == sorted(folders(cwd / "matrix"))
+    assert sorted(folder for _, folder, _ in tries) == folders(cwd / "matrix")
     notes = done.stdout.splitlines()[-6:]
     assert notes[1].startswith("broken at concurrency 1: FAILED (exit code 3), matrix/")
     assert notes[5].startswith("sim-eagle3 at concurrency 2: measured, matrix/")
@@ -219,12 +220,38 @@ def test_slurm_runs_it_in_the_folder_of_submission(tmp_path: Path) -> None:
             ["bash", copy], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
         )
 
-    done = run(SLURM_SUBMIT_DIR=str(SCRIPTS.parents[1]))
+    done = run(SLURM_SUBMIT_DIR=str(SCRIPTS.parents[1]), SLURM_JOB_ID="7")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "matrix" / "matrix.tsv").exists()
     lost = run()
     assert lost.returncode != 0
     assert "submit this with sbatch" in lost.stderr
+    elsewhere = run(SLURM_SUBMIT_DIR=str(tmp_path), SLURM_JOB_ID="7")
+    assert elsewhere.returncode == 2
+    assert elsewhere.stderr == f"submit this from the root of the clone: {tmp_path} is none\n"
+
+
+def test_each_slurm_job_has_a_port_of_its_own(tmp_path: Path) -> None:
+    """And goes on where another job, on another port, has stopped."""
+    settings = small(tmp_path, SYSTEMS="sim", CONCURRENCIES="1")
+    settings["EXTRA_ARGS"] = settings["EXTRA_ARGS"].split(" --port ")[0]
+    (tmp_path / "server_launchers").symlink_to(SCRIPTS.parent)
+    jobs = [n for n in range(31000, 31200) if is_free("127.0.0.1", 20000 + n % 10000)]
+    told = [
+        subprocess.run(
+            ["bash", SCRIPTS / "matrix.sbatch"],
+            env=environment(**settings, SLURM_SUBMIT_DIR=str(tmp_path), SLURM_JOB_ID=str(job)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for job in jobs[:2]
+    ]
+    assert [done.returncode for done in told] == [0, 0], told[0].stderr
+    (folder,) = folders(tmp_path / "matrix")
+    url = header(tmp_path / "matrix" / folder)["server"]["url"]
+    assert url == f"http://127.0.0.1:{20000 + jobs[0] % 10000}"
+    assert "was measured before" in told[1].stderr
 
 
 def test_the_command_is_that_of_this_python() -> None:

@@ -56,6 +56,12 @@ def test_a_plain_server_is_not_told_to_change_its_draft_model() -> None:
     assert plain.line.startswith("RuntimeError: The size of tensor a (8640)")
 
 
+def test_a_plain_servers_device_assert_is_not_the_drafts() -> None:
+    cause = diagnose(read("vllm-draft-context"), "vllm", speculative=False)
+    assert cause
+    assert cause.kind == "device_assert"
+
+
 def test_shutdown_noise_below_the_cause_is_passed_over() -> None:
     noise = (
         "Traceback (most recent call last):\n"

@@ -147,6 +147,54 @@ def test_vllm_log_of_a_plain_server() -> None:
     assert plain.speculative is None
 
 
+DRAFT = "SpeculativeConfig(method='eagle3', model='rig/eagle3', num_spec_tokens=3)"
+
+
+@pytest.mark.parametrize(
+    ("said", "speculative"),
+    [
+        (
+            "SpeculativeConfig(method='eagle3', model='rig/eagle3', num_spec_tokens=3, foo=1)",
+            CHAIN,
+        ),
+        (
+            """SpeculativeConfig(method='eagle3', model="/o'neil/head", num_spec_tokens=3)""",
+            {**CHAIN, "draft_model": "/o'neil/head"},
+        ),
+        ("SpeculativeConfig(method='ngram', model=None, num_spec_tokens=3)", None),
+        ("{'method': 'eagle3', 'model': 'rig/eagle3'}", None),  # a form of some other version
+    ],
+)
+def test_a_vllm_whose_drafts_are_not_understood_speculates_all_the_same(
+    said: str, speculative: dict[str, Any] | None
+) -> None:
+    log = text("vllm-0.24.0-eagle3.log")
+    assert DRAFT in log
+    facts = from_vllm_log(log.replace(DRAFT, said))
+    assert facts.speculates
+    assert facts.speculative == speculative
+
+
+def test_vllm_quotes_a_path_with_an_apostrophe_otherwise() -> None:
+    log = text("vllm-0.24.0-eagle3.log").replace("model='rig/target'", '''model="/o'neil/m"''', 1)
+    assert from_vllm_log(log).model == "/o'neil/m"
+
+
+def test_the_revision_that_was_asked_for() -> None:
+    assert from_sglang_log(text("sglang-0.5.16-eagle3.log")).draft_revision == "main"
+    assert from_sglang_log(text("sglang-0.5.16-eagle3.log")).revision is None
+    asked = from_sglang_info(info(revision="v2", speculative_draft_model_revision="v3"))
+    assert (asked.revision, asked.draft_revision) == ("v2", "v3")
+    plain = info(speculative_algorithm=None, speculative_draft_model_revision="v3")
+    assert from_sglang_info(plain).draft_revision is None
+    log = text("vllm-0.24.0-eagle3.log")
+    assert from_vllm_log(log).revision is None
+    pinned = log.replace(" revision=None", " revision=v2").replace(
+        "r_revision=None", "r_revision=v9"
+    )
+    assert from_vllm_log(pinned).revision == "v2"
+
+
 def test_older_vllm_names_its_attention_backend_otherwise() -> None:
     log = "INFO 07-01 10:00:00 [cuda.py:290] Using FLASH_ATTN attention backend out of potential"
     assert from_vllm_log(log).attention_backend == "FLASH_ATTN"

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from server_launchers import launch as launch_module
 from server_launchers import presets as presets_module
 from server_launchers import probe as probe_module
-from server_launchers.launch import prepare
+from server_launchers.launch import prepare, prepare_elsewhere
 from server_launchers.presets import SettingsError, load
 from server_launchers.probe import find_python, look, probe
 
@@ -142,3 +143,42 @@ def test_find_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_python("vllm") == str(own)
     assert find_python("sglang") == sys.executable
     assert find_python("vllm", "/given/python") == "/given/python"
+
+
+def test_a_python_in_this_folder_is_not_looked_for_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--engine-python ./python3` comes here as `python3`."""
+    engine(tmp_path, "vllm", "0.32.0")
+    (tmp_path / "bin" / "python").rename(tmp_path / "python3")
+    monkeypatch.chdir(tmp_path)
+    given = str(Path("./python3"))
+    assert find_python("vllm", given) == str(tmp_path / "python3")
+    assert look("vllm", find_python("vllm", given)).version == "0.32.0"
+    monkeypatch.chdir("/")
+    assert find_python("vllm", given) == "python3"
+    monkeypatch.chdir(tmp_path.parent)
+    relative = f"{tmp_path.name}/python3"
+    assert find_python("vllm", relative) == str(tmp_path / "python3")
+
+
+def test_a_line_for_another_machine_is_not_that_of_a_cpu_build_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = engine(tmp_path, "sglang", "0.5.23")
+    with_help(tmp_path)
+    monkeypatch.setattr(launch_module, "find_python", lambda _, given=None: given or python)
+    elsewhere = prepare_elsewhere("sglang", load(), {"concurrency": 2})
+    assert elsewhere.argv[0] == "python3"
+    assert "--cuda-graph-max-bs-decode" in elsewhere.argv  # the newest's
+    assert "--device" not in elsewhere.argv
+    assert elsewhere.engine_version is None
+    assert not (tmp_path / "asked").exists()
+    named = prepare_elsewhere("sglang", load(), {"concurrency": 2, "engine_python": python})
+    assert named.argv[0] == python
+    assert named.env["SGLANG_USE_CPU_ENGINE"] == "1"
+    (tmp_path / "site" / "torch" / "version.py").write_text("cuda = '13.0'\n")
+    look.cache_clear()
+    on_gpu = prepare_elsewhere("sglang", load(), {"concurrency": 2})
+    assert on_gpu.argv[0] == python
+    assert "--cuda-graph-max-bs" in on_gpu.argv  # as its help says

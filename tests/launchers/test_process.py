@@ -262,6 +262,38 @@ def test_a_parent_that_outlives_its_failed_child_is_not_waited_for(
         assert server.alive()
 
 
+def test_the_log_of_a_running_server_is_not_truncated(port: int, log: Path) -> None:
+    """An SGLang that loads has no port yet: the second would get as far as the log."""
+    with ServerProcess.start(command("silent", port), log) as server:
+        assert until(lambda: server.last_line() == "still loading shard 3 of 9")
+        with pytest.raises(LaunchError) as refused:
+            ServerProcess.start(command("serve", port), log)
+        assert str(refused.value) == (
+            f"arm: another server writes its log to {log}: choose another file with --log"
+        )
+        assert "shard 3 of 9" in server.log_tail()
+    with ServerProcess.start(command("serve", port), log) as again:
+        again.wait_ready(timeout_s=20)
+        assert "shard" not in again.log_tail()
+
+
+def test_what_is_left_is_said_while_it_lasts(
+    port: int, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server_launchers.process.PORT_RELEASE_S", 0.3)
+    server = ServerProcess.start(command("silent", port), log)
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", port))
+        holder.listen()
+        warnings = server.stop().warnings
+        assert len(warnings) == 1
+        held = f"arm, stopped: port {port} is still in use by pid {os.getpid()} ("
+        assert warnings[0].startswith(held)
+        assert server.left_behind() == warnings
+    assert server.left_behind() == ()
+    assert server.stop().warnings == warnings
+
+
 def test_program_that_does_not_exist(port: int, log: Path) -> None:
     missing = command("serve", port, argv=("/no/such/python", "-m", "vllm"))
     with pytest.raises(LaunchError) as refused:

@@ -2,11 +2,13 @@
 
 NVML_DOUBLE_WATTS is the power of each. On the first computes every process whose command line
 holds NVML_DOUBLE_SERVER, on both that of the number NVML_DOUBLE_OTHER. NVML_DOUBLE_LACKS names
-functions, parted by commas, that these GPUs do not have.
+functions, parted by commas, that these GPUs do not have. The memory of the first is in use from
+when a file is there that NVML_DOUBLE_LEAK, a pattern, matches.
 """
 
 import os
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,6 +41,11 @@ def _processes(gpu: int) -> list[Any]:
     return [SimpleNamespace(pid=pid) for pid in pids]
 
 
+def _memory(gpu: int) -> SimpleNamespace:
+    leaked = gpu == 0 and any(Path().glob(os.environ.get("NVML_DOUBLE_LEAK", "no leak")))
+    return SimpleNamespace(total=24 << 30, used=20 << 30 if leaked else 1 << 28)
+
+
 _ANSWERS: dict[str, Any] = {
     "nvmlInit": lambda: None,
     "nvmlShutdown": lambda: None,
@@ -46,7 +53,8 @@ _ANSWERS: dict[str, Any] = {
     "nvmlDeviceGetCount": lambda: 2,
     "nvmlDeviceGetHandleByIndex": lambda index: index,
     "nvmlDeviceGetName": lambda gpu: "double",
-    "nvmlDeviceGetMemoryInfo": lambda gpu: SimpleNamespace(total=24 << 30, used=1 << 28),
+    "nvmlDeviceGetUUID": lambda gpu: f"GPU-{gpu}{gpu}",
+    "nvmlDeviceGetMemoryInfo": _memory,
     "nvmlDeviceGetUtilizationRates": lambda gpu: SimpleNamespace(gpu=87),
     "nvmlDeviceGetEnforcedPowerLimit": lambda gpu: 300_000,
     "nvmlDeviceGetPowerUsage": lambda gpu: round(_watts() * 1e3),

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from .finding import GIB, Row
 from .gpu import Gpu, visible
+from .home import at_home
 from .hub import cache, commit
 
 BUSY_GIB = 1
@@ -111,7 +112,7 @@ def _folder(model: str) -> Path | None:
         return Path(model)
     known = commit(model)
     folder = cache() / f"models--{model.replace('/', '--')}" / "snapshots" / (known or "none")
-    return folder if folder.is_dir() else None
+    return folder if os.access(folder, os.R_OK) else None
 
 
 def _hidden(model: str | None, *names: str) -> int | None:
@@ -165,6 +166,6 @@ def _token() -> str | None:
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if os.environ.get(name):
             return name
-    home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
-    path = Path(os.environ.get("HF_TOKEN_PATH", home / "token")).expanduser()
-    return str(path) if path.is_file() else None
+    home = at_home(os.environ.get("HF_HOME", "~/.cache/huggingface"))
+    path = at_home(os.environ.get("HF_TOKEN_PATH", home / "token"))
+    return str(path) if os.access(path, os.R_OK) else None

@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import structs
 
 from .facts import ServerFacts
+from .home import at_home
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -14,7 +15,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 def cache() -> Path:
     """Where Hugging Face's libraries keep downloads."""
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
-    return Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()
+    return at_home(os.environ.get("HF_HUB_CACHE", f"{home}/hub"))
 
 
 def with_commits(found: ServerFacts, model: str | None, draft_model: str | None) -> ServerFacts:

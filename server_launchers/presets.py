@@ -1,12 +1,15 @@
 """Reads presets.toml and the user's own presets; says clearly what is wrong with one."""
 
 import difflib
+import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta, Struct
+
+from .home import at_home
 
 Table = dict[str, Any]
 Key = TypeVar("Key", str, tuple[str, str])
@@ -76,8 +79,8 @@ def load(path: Path | None = None) -> Presets:
     Raises SettingsError for a file that cannot be read, an unknown key or a wrong shape.
     """
     presets = parse(SHIPPED.read_text("utf-8"), SHIPPED.name)
-    theirs = path or USERS.expanduser()
-    if path is None and not theirs.exists():
+    theirs = path or at_home(USERS)
+    if path is None and not os.path.exists(theirs):  # noqa: PTH110 (a folder may be closed to us)
         return presets
     try:
         text = theirs.read_text("utf-8")

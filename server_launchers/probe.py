@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from .home import at_home
 from .presets import Engine, SettingsError
 from .settings import Device
 
@@ -82,10 +83,10 @@ def find_python(engine: Engine, given: str | None = None) -> str:
     else a program on PATH.
     """
     if given:
-        path = Path(given).expanduser()
+        path = at_home(given)
         return str(path.absolute()) if len(path.parts) > 1 or path.is_file() else given
     own = Path(".engines", engine, "bin", "python")
-    return str(own.absolute()) if own.exists() else sys.executable
+    return str(own.absolute()) if os.access(own, os.F_OK) else sys.executable
 
 
 @functools.cache
@@ -119,7 +120,7 @@ def _help(engine: Probeable, seen: Probed) -> str | None:
     if engine not in HELP:
         return None
     key = hashlib.sha256(f"{engine} {seen.version} {seen.torch} {seen.python}".encode())
-    kept = CACHE.expanduser() / key.hexdigest()[:20]
+    kept = at_home(CACHE) / key.hexdigest()[:20]
     try:
         return kept.read_text("utf-8")
     except OSError:

@@ -7,6 +7,8 @@ from typing import Any
 
 import psutil
 
+CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+
 
 def describe_machine() -> dict[str, Any]:
     """Host, CPU, memory and, where NVML finds one, each GPU."""
@@ -19,6 +21,11 @@ def describe_machine() -> dict[str, Any]:
         "load_1m": round(os.getloadavg()[0], 2),
         "gpus": describe_gpus(),
     }
+
+
+def in_container() -> bool:
+    """Whether this process sees a machine that is not all its own: servers beside it, say."""
+    return any(mark.exists() for mark in CONTAINER_MARKS)
 
 
 def _cpu_name() -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import psutil
 
+from bench_client.run.environment import in_container
 from bench_client.run.gpu_sensors import Gpus
 
 INTERVAL_S = 1.0
@@ -87,8 +88,9 @@ class Sampler:
         }
         for name, members in self._members().items():
             found[name] = _used(members)
-        # A server that is here and not known would be taken for a stranger.
-        if "server" in self._trees or self._gpus is None:
+        # A server that is here and not known would be taken for a stranger, and so would one in the
+        # container beside this one.
+        if "server" in self._trees or (self._gpus is None and not in_container()):
             ours = sum(found[name]["cpu_percent"] for name in self._trees)
             other = found["machine"]["cpu_percent"] - ours / (psutil.cpu_count() or 1)
             found["machine"]["other_cpu_percent"] = round(max(other, 0.0), 1)

@@ -5,7 +5,7 @@ import pytest
 
 from server_launchers import presets as presets_module
 from server_launchers.launch import command
-from server_launchers.presets import SettingsError, load, parse
+from server_launchers.presets import SHIPPED, SettingsError, load, parse
 from server_launchers.resolve import resolve
 
 from .building import value
@@ -156,3 +156,20 @@ def test_eagles_own_baseline_is_a_preset_away(tmp_path: Path) -> None:
     assert made.speculative_asked is None
     with pytest.raises(SettingsError, match="/m has no known draft model"):
         resolve("eagle-plain", load(own), {"model": "/m"})
+
+
+@pytest.mark.parametrize("home", [None, "/root"], ids=["none", "closed"])
+def test_a_user_without_a_home_has_the_shipped_presets(
+    home: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under an unknown uid, or one that another user's environment was kept for."""
+    if home is None:
+        monkeypatch.delenv("HOME", raising=False)
+        monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    else:
+        monkeypatch.setattr("os.stat", _closed)
+    assert load() == parse(SHIPPED.read_text("utf-8"), SHIPPED.name)
+
+
+def _closed(*_args: object, **_more: object) -> None:
+    raise PermissionError(13, "Permission denied")

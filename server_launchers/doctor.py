@@ -3,6 +3,7 @@
 What a server needs is taken from its preset, as it would be launched.
 """
 
+import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -120,7 +121,9 @@ def _memory() -> Row:
 
 
 def _disk(name: str, path: Path, needed_gib: float) -> Row:
-    existing = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+    existing = next(
+        each for each in (path.absolute(), *path.absolute().parents) if os.access(each, os.F_OK)
+    )
     free = shutil.disk_usage(existing).free / GIB
     detail = f"{free:.0f} GiB free at {path}"
     if free > needed_gib:

@@ -85,18 +85,18 @@ def _greedy(run: Run) -> Iterator[Doubt]:
 def _capped(run: Run, summary: Summary) -> Iterator[Doubt]:
     held, cap = summary.concurrency, run.header.server.facts.get("max_running_requests")
     advice = (
-        "so TTFT is partly waiting: raise the server's cap (SGLang --max-running-requests, 48 "
-        "with EAGLE; vLLM --max-num-seqs; bench-client launch --concurrency) or send less"
+        "waiting: raise the server's cap (SGLang --max-running-requests, 48 with EAGLE; vLLM "
+        "--max-num-seqs) or send less"
     )
     if cap and held.peak and held.peak > cap:
         said = f"the server runs {cap} at once and up to {held.peak} requests were in flight"
-        yield Doubt("capped_server", "doubtful", f"{said}, {advice}")
+        yield Doubt("capped_server", "doubtful", f"{said}, so TTFT is partly {advice}")
         return
     if held.mean is None or held.decoding_mean is None or held.mean < CROWD:
         return
     if held.decoding_mean < DECODING_SHARE * held.mean:
         said = f"of {held.mean:.1f} requests in flight only {held.decoding_mean:.1f} were decoding"
-        yield Doubt("capped_server", "doubtful", f"{said}, {advice}")
+        yield Doubt("capped_server", "doubtful", f"{said}, so TTFT is mostly {advice}")
 
 
 def _gpus(run: Run, summary: Summary) -> Iterator[Doubt]:

@@ -94,7 +94,7 @@ def _standings(arms: Iterable[Arm]) -> Iterator[RenderableType]:
     for each in arms:
         said = sentences.standing(each)
         if said:
-            yield _text(f"{each.name}: {said}", VERDICT_STYLES[each.summary.verdict])
+            yield _text(f"{each.name} is {said}", VERDICT_STYLES[each.summary.verdict])
 
 
 def _lines(lines: Iterable[Line]) -> RenderableType:

@@ -60,7 +60,7 @@ def test_failures_stand_on_the_first_line() -> None:
 def test_failures_head_the_comparison() -> None:
     report = make_report([samples.sglang(), samples.failing()], [samples.comparison()])
     lines = rendered(terminal.comparison(report)).splitlines()
-    assert lines[2].startswith("sglang-eagle3: invalid: 3 of 11 requests failed")
+    assert lines[2].startswith("sglang-eagle3 is invalid: 3 of 11 requests failed")
 
 
 def test_unsupported_figures_are_dashes() -> None:

@@ -14,7 +14,10 @@ import numpy as np
 
 from bench_client.measure import intervals
 from bench_client.measure.figures import Interval
-from bench_client.measure.intervals import Units
+from bench_client.measure.intervals import FloatArray, Units
+from bench_client.measure.repeats import table_of, with_drift
+from bench_client.measure.stats import paired_ratio
+from bench_client.run.blocks import blocks
 
 Experiment = Callable[[np.random.Generator, int], tuple[Interval | None, Interval | None, float]]
 
@@ -78,6 +81,33 @@ def covered(experiment: Experiment, n: int, times: int, seed: int = 1) -> tuple[
     return hits[0] / times, hits[1] / times
 
 
+def false_alarms(repeats: int, drift: float, times: int, *, by_launch: bool) -> float:
+    """Share of comparisons of an arm with itself that call it faster or slower.
+
+    Eleven prompts with noise of 0.7% each in a ratio. `drift` is what a ratio varies by from repeat
+    to repeat, or each arm's part of it from launch to launch, of which ABBA shares some.
+    """
+    rng = np.random.default_rng(3)
+    wrong = 0
+    for _ in range(times):
+        shift = _by_launch(rng, repeats, drift) if by_launch else rng.normal(0, drift, repeats)
+        logs = shift + rng.normal(0, 0.007, (11, repeats))
+        found = paired_ratio([1.0] * 11, list(np.exp(logs).mean(1)))
+        table = table_of([dict(enumerate(row)) for row in logs])
+        held = (with_drift(found, table) if table else found).ci95
+        wrong += held is not None and not held[0] <= 1 <= held[1]
+    return wrong / times
+
+
+def _by_launch(rng: np.random.Generator, repeats: int, drift: float) -> FloatArray:
+    """The ratio's shift in each repeat, where each launch of an arm has a speed of its own."""
+    speeds = np.zeros((2, repeats))
+    for block in blocks(2, repeats):
+        speeds[block.arm, list(block.repeats)] = rng.normal(0, drift / math.sqrt(2))
+    shift: FloatArray = speeds[1] - speeds[0]
+    return shift
+
+
 if __name__ == "__main__":
     experiments = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     intervals.RESAMPLES = 1999
@@ -87,3 +117,12 @@ if __name__ == "__main__":
         for size in (3, 5, 8, 11, 20, 50):
             ours, plain = covered(design, size, experiments)
             print(f"{design.__name__:<10} {size:>3} {ours:>7.1%} {plain:>10.1%}", flush=True)
+    print("an arm against itself: share of comparisons that call it faster or slower")
+    print(f"{'repeats':<8} {'drift':>6} {'by repeat':>10} {'by launch':>10}")
+    for repeats in (1, 2, 3, 4, 6):
+        for drift in (0.0, 0.002, 0.005, 0.01):
+            shares = [
+                false_alarms(repeats, drift, experiments // 2, by_launch=launch)
+                for launch in (False, True)
+            ]
+            print(f"{repeats:<8} {drift:>6.1%} {shares[0]:>10.1%} {shares[1]:>10.1%}", flush=True)

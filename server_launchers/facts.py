@@ -85,7 +85,9 @@ def from_sglang_info(info: Json) -> ServerFacts:
     """GET /server_info (before 0.5.9 /get_server_info)."""
     states = info.get("internal_states") or [{}]
     state = {**info, **states[0]}
-    running = state.get("effective_max_running_requests_per_dp") or info.get("max_running_requests")
+    per_rank = state.get("effective_max_running_requests_per_dp")
+    ranks = info.get("dp_size") or 1
+    running = per_rank * ranks if per_rank else info.get("max_running_requests")
     algorithm = info.get("speculative_algorithm")
     return ServerFacts(
         engine_version=info.get("version"),

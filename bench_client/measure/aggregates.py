@@ -4,38 +4,40 @@ Formulas: docs/method.md, "Ratios".
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from bench_client.measure.caveats import TARGET
-from bench_client.measure.figures import Ratio
+from bench_client.measure.figures import RATIOS, Ratio
 from bench_client.measure.imported import printed, printed_count
 from bench_client.measure.intervals import FEWEST_UNITS, Interval95, Units
 from bench_client.measure.percentiles import split_name
+from bench_client.measure.samples import Sample
 from bench_client.measure.speculation import plain_step_ms
 from bench_client.measure.stats import ratio_of, repeats_as_units
 from bench_client.measure.summary import run_energy, run_seconds, run_speculation, throughput
 from bench_client.measure.timeline import ok_records, windows
 from bench_client.records import Run
 
+Samples = Mapping[str, Sample]
 RATES = ("output_tok_per_s", "total_tok_per_s", "request_per_s")
 
 
 def ratios_of_aggregates(
-    baseline: Run, other: Run, names: Iterable[str], how: Interval95
+    both: tuple[Run, Run], kept: tuple[Samples, Samples], names: Iterable[str], how: Interval95
 ) -> dict[str, Ratio]:
-    """Of those of `names` that both runs have.
+    """Of those of `names` that both runs have, if only as the mean of what requests had.
 
     With an interval where both have at least 3 repeats: each of them is a run of its own.
     """
-    if not (_answered(baseline) and _answered(other)):
+    if not all(map(_answered, both)):
         return {}
-    repeats = _repeats(baseline), _repeats(other)
+    repeats = _repeats(both[0]), _repeats(both[1])
     found = {}
     for name in names:
-        means = _aggregate(baseline, name), _aggregate(other, name)
+        means = [_value(run, values, name) for run, values in zip(both, kept, strict=True)]
         if means[0] is None or means[1] is None:
             continue
         units = _units(repeats[0], name), _units(repeats[1], name)
@@ -46,14 +48,25 @@ def ratios_of_aggregates(
     return found
 
 
-def one_sided(baseline: Run, other: Run, names: Iterable[str]) -> dict[str, str]:
-    """Which run has a figure that the other lacks."""
+def one_sided(
+    both: tuple[Run, Run], kept: tuple[Samples, Samples], known: Container[str]
+) -> dict[str, str]:
+    """Which run has a figure that the other lacks, of those without a ratio."""
     found = {}
-    for name in names:
-        known = [_aggregate(run, name) is not None for run in (baseline, other)]
-        if known[0] != known[1]:
-            found[name] = "the baseline" if known[0] else "the other run"
+    for name in RATIOS:
+        has = [
+            _value(run, values, name) is not None for run, values in zip(both, kept, strict=True)
+        ]
+        if name not in known and has[0] != has[1]:
+            found[name] = "the baseline" if has[0] else "the other run"
     return found
+
+
+def _value(run: Run, kept: Samples, name: str) -> float | None:
+    sample, whole = kept.get(name), _aggregate(run, name)
+    if whole is None and sample is not None and len(sample.values):
+        return sample.units().mean
+    return whole
 
 
 def _answered(run: Run) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from bench_client.measure.figures import AnswerPart
 from bench_client.measure.intervals import FloatArray, Interval95, Units, ratio_interval
 from bench_client.measure.samples import unit_key
-from bench_client.measure.speculation import counted_steps
+from bench_client.measure.speculation import _most_per_step, counted_steps
 from bench_client.measure.timeline import ok_records
 from bench_client.records import RequestRecord, Run
 
@@ -39,7 +39,7 @@ def answer_parts(run: Run) -> Parts:
     proven = _proven(run)
     parts = _parts(run, proven.records) if proven.records else ()
     if proven.records and not parts:
-        return Parts((), "no answer has more than one verify step")
+        return Parts((), "no verify step begins so early that its answer's end cannot have cut it")
     return Parts(parts, proven.note)
 
 
@@ -95,14 +95,25 @@ def _fewest_steps(record: RequestRecord) -> int:
     return sum(count > 0 for count in later) + (first > 1 or all_stepped)
 
 
-def _placed(record: RequestRecord) -> FloatArray:
+def _longest_step(run: Run, records: Sequence[RequestRecord]) -> int:
+    """The most tokens that a step of this run can yield; of those seen, where no depth is known."""
+    server = run.header.server
+    return max(
+        _most_per_step(record, server) or max((n or 0 for n in record.events.tokens[1:]), default=0)
+        for record in records
+    )
+
+
+def _placed(record: RequestRecord, longest: int) -> FloatArray:
     """Tokens and steps by part; a step belongs to the part in which it begins, with all tokens.
 
-    Without the last step, which the answer's end may have cut.
+    Only steps that begin `longest` tokens before the answer's end or earlier, whatever they yield:
+    without the last ones, or without those that were cut, the long ones would be missing.
     """
     counts = np.array(record.events.tokens)
     begins = np.cumsum(counts) - counts
-    steps = np.flatnonzero(counts[1:])[:-1] + 1
+    steps = np.flatnonzero(counts[1:]) + 1
+    steps = steps[begins[steps] + longest <= counts.sum()]
     part = np.searchsorted(EDGES, begins[steps], side="right")
     size = len(EDGES) + 1
     tokens = np.bincount(part, weights=counts[steps], minlength=size)
@@ -110,7 +121,8 @@ def _placed(record: RequestRecord) -> FloatArray:
 
 
 def _parts(run: Run, records: Sequence[RequestRecord]) -> tuple[AnswerPart, ...]:
-    placed = np.array([_placed(record) for record in records])
+    longest = _longest_step(run, records)
+    placed = np.array([_placed(record, longest) for record in records])
     tokens, steps = placed[:, 0], placed[:, 1]
     whole = tokens.sum(1) / np.maximum(steps.sum(1), 1)
     key = unit_key(run)

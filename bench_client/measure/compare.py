@@ -17,13 +17,19 @@ from bench_client.measure.comparability import (
     unpaired_reason,
 )
 from bench_client.measure.explain import explain
-from bench_client.measure.figures import RATIOS, Comparison, Ratio
+from bench_client.measure.figures import RATIOS, Comparison, Explanation, PairRow, Ratio
 from bench_client.measure.fit import fit
 from bench_client.measure.intervals import FEWEST_UNITS, Interval95, Units
 from bench_client.measure.lossless import lengths_apart, lossless
-from bench_client.measure.pairs import by_prompt, by_repeat, log_ratios, pair_rows
+from bench_client.measure.pairs import (
+    by_prompt,
+    by_repeat,
+    common_part,
+    log_ratios,
+    pair_rows,
+)
 from bench_client.measure.percentiles import NAMES, percentile_ratio, split_name
-from bench_client.measure.repeats import Table, table_of, with_drift
+from bench_client.measure.repeats import table_of, with_drift, with_needed
 from bench_client.measure.samples import Key, Sample, samples, unit_key
 from bench_client.measure.setups import unlike_work
 from bench_client.measure.speculation import plain_step_ms
@@ -50,7 +56,6 @@ def compare(baseline: Run, other: Run, *, percentiles: Sequence[str] = ()) -> Co
         why=None,
         lossless=None,
         shared_prompts=shared_prompts(baseline, other) if not (refused or reason) else None,
-        repeats=min(run.header.plan.repeats for run in (baseline, other)),
     )
     return found if refused else _compared(found, baseline, other, percentiles)
 
@@ -72,30 +77,32 @@ def _compared(
     imported = bool(baseline.header.imported or other.header.imported)
     how = Interval95(found.paired, baseline.header.plan.seed, widened=not imported)
     ratios = dict(_ratios(below, above, how))
+    repeats = 1
     if found.paired:
-        ratios = dict(_with_repeats(ratios, baseline, other))
+        ratios, repeats = _with_repeats(ratios, baseline, other)
     ratios |= _ratios_of_percentiles(below, above, percentiles, how)
     lacking = [name for name in (*RATIOS, *percentiles) if name not in ratios]
-    ratios |= ratios_of_aggregates(baseline, other, lacking, how)
+    ratios |= ratios_of_aggregates((baseline, other), (below, above), lacking, how)
     decode = ratios.get("tps_decode")
-    base_step = None if spoke else (plain_step_ms(baseline) or _mean(below.get("step_ms")))
     measured = decode.ratio if decode else None
+    rows = pair_rows(baseline, other) if found.paired else ()
     same = lossless(baseline, other)
     # Where answers themselves were compared, that says it all.
     apart = 0.0 if same and same.compared else lengths_apart(baseline, other)
-    why = explain(base_step, spoken, _prompt_mean(above), measured, fit(other))
     return msgspec.structs.replace(
         found,
         ratios=ratios,
-        one_sided=one_sided(baseline, other, [name for name in RATIOS if name not in ratios]),
-        why=None if unlike_work(baseline, other) else why,
+        one_sided=one_sided((baseline, other), (below, above), ratios),
+        why=None if unlike_work(baseline, other) else _why((baseline, other), found, measured),
+        repeats=repeats,
+        by_language=dict(_by_language(rows, how)),
         lossless=same,
-        rows=pair_rows(baseline, other) if found.paired else (),
+        rows=rows,
         warnings=(
             *differences(baseline, other),
             *unequal_lengths(ratios, apart),
             *_mixed_definitions(below, ratios),
-            *unseen(decode, found.repeats),
+            *unseen(decode, repeats),
         ),
     )
 
@@ -115,24 +122,57 @@ def _repeats_are_pairs(baseline: Run, other: Run) -> bool:
 
 def _with_repeats(
     ratios: Mapping[str, Ratio], baseline: Run, other: Run
-) -> Iterator[tuple[str, Ratio]]:
-    """Paired ratios: their intervals hold drift, and how many repeats would tell 2%."""
-    of_repeats = _repeats_are_pairs(baseline, other)
+) -> tuple[dict[str, Ratio], int]:
+    """Paired ratios whose intervals hold drift, and how many repeats showed it; 1: none could."""
+    if _repeats_are_pairs(baseline, other):
+        pairs = max((ratio.n[0] for ratio in ratios.values()), default=1)
+        return {figure: _of_repeats(ratio) for figure, ratio in ratios.items()}, pairs
     sides = [by_repeat(run) for run in (baseline, other)]
+    found, repeats = dict(ratios), 1
     for figure, ratio in ratios.items():
-        if of_repeats and ratio.mdd is not None:
-            needed = repeats_as_units(ratio.mdd, ratio.n[0], TARGET)
-            yield figure, msgspec.structs.replace(ratio, recommended_repeats=needed)
-        elif not of_repeats and figure in sides[0] and figure in sides[1]:
-            table = table_of(log_ratios(sides[0][figure], sides[1][figure]))
-            yield figure, _by_table(ratio, table) if table else ratio
-        else:
-            yield figure, ratio
+        if figure not in sides[0] or figure not in sides[1]:
+            continue
+        table = table_of(log_ratios(sides[0][figure], sides[1][figure]))
+        if table:
+            found[figure] = with_needed(with_drift(ratio, table), table, TARGET)
+            repeats = max(repeats, table.k)
+    return found, repeats
 
 
-def _by_table(ratio: Ratio, table: Table) -> Ratio:
-    needed = table.needed(TARGET)
-    return msgspec.structs.replace(with_drift(ratio, table), recommended_repeats=needed)
+def _of_repeats(ratio: Ratio) -> Ratio:
+    if ratio.mdd is None:
+        return ratio
+    needed = repeats_as_units(ratio.mdd, ratio.n[0], TARGET)
+    return msgspec.structs.replace(ratio, recommended_repeats=needed)
+
+
+def _why(both: tuple[Run, Run], found: Comparison, measured: float | None) -> Explanation | None:
+    """Of the prompts that were compared: what only whole runs have explains no part of one."""
+    baseline, other = both
+    if found.shared_prompts:
+        baseline, other = common_part(*both)
+    spoken = run_speculation(other)
+    by_request = spoken is not None and spoken.accept_length_source == "per_request"
+    if run_speculation(baseline) or (found.shared_prompts and not by_request):
+        return None
+    below = samples(baseline, unit_key(baseline), False)
+    above = samples(other, unit_key(other), spoken is not None)
+    base_step = plain_step_ms(baseline) or _mean(below.get("step_ms"))
+    return explain(base_step, spoken, _prompt_mean(above), measured, fit(other))
+
+
+def _by_language(rows: Sequence[PairRow], how: Interval95) -> Iterator[tuple[str, Ratio]]:
+    """The decode rates' ratio over the prompts of each language, where there are several."""
+    known = [row for row in rows if row.language and row.speedup]
+    spoken = sorted({row.language or "" for row in known})
+    for language in spoken if len(spoken) > 1 else ():
+        pairs = [
+            (row.baseline_tps_decode, row.other_tps_decode)
+            for row in known
+            if row.language == language
+        ]
+        below, above = np.array(pairs, dtype=np.float64).T
+        yield language, ratio_of(Units.single(below), Units.single(above), "tps_decode", how)
 
 
 def _ratios_of_percentiles(

@@ -8,7 +8,7 @@ from bench_client.measure.doubts_server import server_doubts
 from bench_client.measure.doubts_speculation import speculation_doubts
 from bench_client.measure.figures import Doubt, Severity, Summary, Verdict
 from bench_client.measure.imported import log_lines
-from bench_client.measure.stats import PERCENTILE_NEEDS
+from bench_client.measure.stats import PERCENTILE_NEEDS, across_repeats
 from bench_client.measure.timeline import ok_records, request_figures
 from bench_client.records import Run
 
@@ -49,7 +49,7 @@ def _run_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
         yield from _percentiles(summary)
         yield from _token_counts(run)
         yield from _lengths(run)
-        yield from _repeats(summary)
+        yield from _repeats(run, summary)
 
 
 def _failures(summary: Summary) -> Iterator[Doubt]:
@@ -180,13 +180,40 @@ def _lengths(run: Run) -> Iterator[Doubt]:
     )
 
 
-def _repeats(summary: Summary) -> Iterator[Doubt]:
+def _repeats(run: Run, summary: Summary) -> Iterator[Doubt]:
     runs = summary.repeats
     if runs is None or runs.relative_sd <= REPEATS_NOTE:
+        return
+    differ = (
+        f"tps_decode differs by {runs.relative_sd:.1%} (sd) between {runs.n} repeats of the same "
+        "prompts"
+    )
+    steps = _steps_differ(summary)
+    if run.header.plan.sampling.temperature > 0 and steps is not None and steps <= REPEATS_NOTE:
+        yield Doubt(
+            "repeats_differ",
+            "note",
+            f"{differ} and the time of a step by {steps:.1%}: it is the accept lengths of sampled "
+            "answers that differ, so --temperature 0, longer answers or more prompts help",
+        )
         return
     yield Doubt(
         "repeats_differ",
         "doubtful" if runs.relative_sd > REPEATS_DOUBT else "note",
-        f"tps_decode differs by {runs.relative_sd:.1%} (sd) between {runs.n} repeats of the "
-        "same prompts: look for other load, clocks or heat, or add repeats",
+        f"{differ}: look for other load, clocks or heat, or add repeats",
     )
+
+
+def _steps_differ(summary: Summary) -> float | None:
+    """Sd over mean of the repeats' step times; null where not every answer's is known."""
+    if summary.speculation is None:
+        return None
+    by_repeat: dict[int, list[float]] = {}
+    for row in summary.rows:
+        if row.tps_decode is None:
+            continue
+        if row.step_ms is None:
+            return None
+        by_repeat.setdefault(row.repeat, []).append(row.step_ms)
+    runs = across_repeats(by_repeat)
+    return None if runs.mean is None or runs.sd is None else runs.sd / runs.mean

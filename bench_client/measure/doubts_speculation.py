@@ -6,9 +6,11 @@ Limits: docs/method.md, "Doubts".
 from collections.abc import Iterator
 
 from bench_client.measure.figures import Doubt, Speculation, Summary
-from bench_client.measure.speculation import SOURCES_DIFFER, event_steps, steps_unknown
+from bench_client.measure.speculation import SOURCES_DIFFER, event_steps, steps_unknown, strangers
 from bench_client.measure.timeline import ok_records
 from bench_client.records import Run
+
+LOG_DIFFERS = 0.1
 
 
 def speculation_doubts(run: Run, summary: Summary) -> Iterator[Doubt]:
@@ -86,10 +88,19 @@ def _otherwise(run: Run) -> Iterator[Doubt]:
 
 def _joined(run: Run, summary: Summary) -> Iterator[Doubt]:
     found = summary.speculation
-    if found is None or not steps_unknown(run):
+    if found is None:
         return
-    events, counted = (found.accept_length_sources[name] for name in ("client_events", "metrics"))
-    if events and counted:
+    told = found.accept_length_sources
+    events, counted, log = (told.get(name) for name in ("client_events", "metrics", "log"))
+    leads = found.accept_length_source == "client_events"
+    if leads and events and log and events > log * (1 + LOG_DIFFERS):
+        yield Doubt(
+            "joined_steps",
+            "doubtful",
+            f"the accept length of {events:.2f} is an upper bound, as the server's log says "
+            f"{log:.2f}: its events hold several verify steps each",
+        )
+    if events and counted and steps_unknown(run):
         yield Doubt(
             "joined_steps",
             "note",
@@ -106,7 +117,7 @@ def _sources(run: Run, summary: Summary) -> Iterator[Doubt]:
     if known.keys() & {"per_request", "metrics"}:
         known.pop("log", None)  # its lines come every few seconds or steps, and miss the ends
     others = [value for name, value in known.items() if name != "client_events"]
-    if others and known.get("client_events", 0.0) >= min(others):
+    if others and known.get("client_events", 0.0) >= min(others) and not strangers(run):
         known.pop("client_events", None)  # joined events hide steps, never invent them
     if not known:
         return

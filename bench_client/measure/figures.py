@@ -268,7 +268,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     `shared_prompts` is how many prompts are in both runs and in any; null if all are in both.
     `repeats` is how many both runs have; `one_sided` names the figures that only one of them has,
-    and which (`the baseline`, `the other run`).
+    and which (`the baseline`, `the other run`). `by_language` has the ratio of the decode rates of
+    each language's pairs, where there are several languages.
     """
 
     baseline: str
@@ -284,3 +285,4 @@ class Comparison(Struct, frozen=True, kw_only=True):
     shared_prompts: tuple[int, int] | None = None
     repeats: int = 1
     one_sided: dict[str, str] = {}
+    by_language: dict[str, Ratio] = {}

@@ -128,12 +128,10 @@ def _no_ratio(figure: str, comparison: Comparison) -> str:
 
 
 def _no_interval(ratio: Ratio) -> str:
-    if ratio.figure in ("accept_length", "step_ms") and ratio.n == (1, 1):
-        return (
-            "the verify steps of single requests are not known, as the server joins events and "
-            "counts for all requests together"
-        )
-    if ratio.n == (1, 1) and not ratio.paired:
+    alone = ratio.n == (1, 1) and not ratio.paired
+    if alone and ratio.figure in ("accept_length", "step_ms"):
+        return "it is one value a run, as the verify steps of single requests are not known"
+    if alone:
         return (
             "it is one value a run, which says nothing of how it varies; run with --repeat "
             f"{FEWEST_UNITS} or gate on a figure that each request has, such as tps_e2e"

@@ -1,7 +1,9 @@
 """Prompts that two runs share, one by one. See docs/method.md, "Pairing"."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
+
+from msgspec import structs
 
 from bench_client.measure.figures import PairRow
 from bench_client.measure.samples import Sample, samples
@@ -60,13 +62,26 @@ def _accept_length(records: Sequence[RequestRecord], steps_of: StepsOf) -> float
     return sum(part.tokens for part in known) / steps if steps else None
 
 
+def common_part(baseline: Run, other: Run) -> tuple[Run, Run]:
+    """Both with only the prompts that both answered, and without counters, which are of all."""
+    common = by_prompt(baseline).keys() & by_prompt(other).keys()
+    return _part(baseline, common), _part(other, common)
+
+
+def _part(run: Run, prompts: Set[str]) -> Run:
+    kept = tuple(each for each in run.records if each.prompt_sha256 in prompts)
+    server = structs.replace(run.header.server, counters_before=None, counters_after=None)
+    header = structs.replace(run.header, server=server)
+    return structs.replace(run, records=kept, header=header)
+
+
 def by_repeat(run: Run) -> dict[str, Sample]:
     """Every figure's sample, with (prompt, repeat) as labels."""
     speculates = run_speculation(run) is not None
     return samples(run, lambda record: (record.prompt_sha256, record.repeat), speculates)
 
 
-def log_ratios(baseline: Sample, other: Sample) -> list[list[float]]:
+def log_ratios(baseline: Sample, other: Sample) -> list[dict[int, float]]:
     """Logarithms of a figure's ratio, by prompt and then by repeat; labels as of `by_repeat`."""
     mine, theirs = _means(baseline), _means(other)
     found: dict[Hashable, dict[int, float]] = {}
@@ -74,7 +89,7 @@ def log_ratios(baseline: Sample, other: Sample) -> list[list[float]]:
         after = theirs.get(label)
         if after is not None and isinstance(label, tuple):
             found.setdefault(label[0], {})[label[1]] = math.log(after / before)
-    return [[row[repeat] for repeat in sorted(row)] for row in found.values()]
+    return list(found.values())
 
 
 def _means(sample: Sample) -> dict[Hashable, float]:

@@ -4,6 +4,8 @@ Formulas: docs/method.md, "Repeats".
 """
 
 import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,6 +18,7 @@ from bench_client.measure.stats import detectable, two_sided
 # A prompt's own gain is believed on evidence. Repeats are suspected of drifting sooner: an interval
 # that leaves drift out is too sure of itself.
 UNLIKE_AT, DRIFT_AT = 0.05, 0.2
+MOST_REPEATS = 1000
 TINY = 1e-18  # of a mean square of logarithms: rounding
 
 
@@ -66,26 +69,29 @@ class Table:
         share = float(fdtrc(freedom, (self.n - 1) * (self.k - 1), square / self.rest))
         return share < level
 
-    def widening(self) -> tuple[float, float, float]:
-        """(half width, standard error, degrees of freedom) of the mean, drift in it."""
+    def spread(self) -> tuple[float, float]:
+        """Standard error of the mean, drift in it, and its degrees of freedom (Satterthwaite)."""
         squares = (self.prompts, self.repeats, -self.rest)
         freedoms = (self.n - 1, self.k - 1, (self.n - 1) * (self.k - 1))
         cells = self.n * self.k
         variance = max(sum(squares), *squares) / cells
         fourth = sum((s / cells) ** 2 / f for s, f in zip(squares, freedoms, strict=True))
-        freedom = max(variance**2 / fourth, 1.0)
-        error = math.sqrt(variance)
-        return t_quantile(freedom, 0.975) * error, error, freedom
+        return math.sqrt(variance), max(variance**2 / fourth, 1.0)
 
     def needed(self, target: float) -> int | None:
         """How many repeats tell a difference of `target`; null where more prompts are needed."""
-        allowed = (math.log1p(target) / two_sided(self.n - 1)) ** 2
         drift = max(self.repeats - self.rest, 0.0) / self.n if self.drifts else 0.0
         own, rest = 0.0, self._pooled()
         if self.gains_unlike:
             own, rest = max(self.prompts - self.rest, 0.0) / self.k, self.rest
-        left = allowed - own / self.n
-        return None if left <= 0 else max(1, math.ceil((drift + rest / self.n) / left))
+        for k in range(2, MOST_REPEATS):
+            prompts, repeats = rest + k * own, rest + self.n * drift
+            error, freedom = math.sqrt(prompts / (self.n * k)), float(self.n - 1)
+            if drift:
+                error, freedom = Table(self.n, k, prompts, repeats, rest).spread()
+            if two_sided(freedom) * error <= math.log1p(target):
+                return k
+        return None
 
     def _pooled(self) -> float:
         """Of prompts and rest, where prompts do not differ."""
@@ -97,7 +103,8 @@ def with_drift(ratio: Ratio, table: Table) -> Ratio:
     """`ratio` with an interval, and a detectable difference, that hold what repeats vary by."""
     if ratio.ratio is None or ratio.ci95 is None or not table.drifts:
         return ratio
-    half, error, freedom = table.widening()
+    error, freedom = table.spread()
+    half = t_quantile(freedom, 0.975) * error
     low, high = (math.log(end / ratio.ratio) for end in ratio.ci95)
     own = (high - low) / 2
     factor = max(half / own, 1.0) if own > 0 else 0.0
@@ -109,8 +116,21 @@ def with_drift(ratio: Ratio, table: Table) -> Ratio:
     )
 
 
-def table_of(rows: list[list[float]]) -> Table | None:
-    """Of ln(other / baseline) by prompt and repeat, without the prompts that lack a repeat."""
-    most = max(map(len, rows), default=0)
-    whole = [row for row in rows if len(row) == most]
-    return Table.of(np.array(whole))
+def with_needed(ratio: Ratio, table: Table, target: float) -> Ratio:
+    """`ratio` with the repeats that would tell `target`: more than were made, if these do not."""
+    needed = table.needed(target)
+    if needed is not None and ratio.mdd is not None and ratio.mdd > target:
+        needed = max(needed, table.k + 1)
+    return msgspec.structs.replace(ratio, recommended_repeats=needed)
+
+
+def table_of(rows: Sequence[Mapping[int, float]]) -> Table | None:
+    """Of ln(other / baseline) by prompt and then by repeat.
+
+    Of the repeats that half of the prompts have at least, and of the prompts that have all of them:
+    an interrupted repeat is none.
+    """
+    seen = Counter(repeat for row in rows for repeat in row)
+    whole = [repeat for repeat, count in sorted(seen.items()) if 2 * count >= len(rows)]
+    kept = [[row[repeat] for repeat in whole] for row in rows if row.keys() >= set(whole)]
+    return Table.of(np.array(kept))

@@ -3,9 +3,9 @@
 Rules: docs/method.md, "Pairing".
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
+from bench_client.measure.energy import serving_gpus
 from bench_client.records import Load, Run
 
 Both = tuple[Run, Run]
@@ -16,7 +16,6 @@ def setup_differences(baseline: Run, other: Run) -> Iterator[str]:
     """A sentence each; what a run does not say is not compared."""
     both = (baseline, other)
     for what, told, effect in (
-        ("GPUs", _each(both, _gpus), "so speeds are of unlike machines"),
         ("hosts", _hosts(both), "which may differ in more than their names"),
         ("engine versions", _versions(both), ""),
         ("draft models", _each(both, _draft), "so acceptance differs by the head too"),
@@ -27,9 +26,10 @@ def setup_differences(baseline: Run, other: Run) -> Iterator[str]:
     ):
         if told[0] and told[1] and told[0] != told[1]:
             yield f"the {what} differ: {told[0]} and {told[1]}{effect and ', ' + effect}"
-    if baseline.header.server.simulated != other.header.server.simulated:
-        which = "baseline" if baseline.header.server.simulated else "other run"
-        yield f"the {which} is simulated, the other is real: the ratio says nothing of a model"
+    simulated = [run.header.server.simulated for run in both]
+    if simulated[0] != simulated[1]:
+        which, rest = ("baseline", "other run") if simulated[0] else ("other run", "baseline")
+        yield f"the {which} is simulated and the {rest} is not: the ratio says nothing of a model"
 
 
 def unlike_work(baseline: Run, other: Run) -> str | None:
@@ -38,7 +38,9 @@ def unlike_work(baseline: Run, other: Run) -> str | None:
     if loads[0] and loads[1] and loads[0] != loads[1]:
         return f"the loads differ: {loads[0]} and {loads[1]}"
     gpus = _each((baseline, other), _gpus)
-    return "the GPUs differ" if gpus[0] and gpus[1] and gpus[0] != gpus[1] else None
+    if gpus[0] and gpus[1] and gpus[0] != gpus[1]:
+        return f"the GPUs differ: {gpus[0]} and {gpus[1]}"
+    return None
 
 
 def load(planned: Load) -> str | None:
@@ -59,13 +61,18 @@ def base_name(model: str | None) -> str | None:
     return model.rstrip("/").rpartition("/")[2].casefold() if model else None
 
 
-def _each(both: Both, what: Any) -> Told:
+def _each(both: Both, what: Callable[[Run], str | None]) -> Told:
     return what(both[0]), what(both[1])
 
 
 def _gpus(run: Run) -> str | None:
-    names = [str(gpu.get("name")) for gpu in run.header.environment.get("gpus") or ()]
-    return ", ".join(names) or None
+    """Kinds of those that the server is on, as far as that is known; null of one elsewhere."""
+    if not run.header.server.argv:
+        return None
+    cards = enumerate(run.header.environment.get("gpus") or ())
+    names = {str(index): str(card.get("name")) for index, card in cards}
+    serving = serving_gpus(run) or tuple(names)
+    return ", ".join(sorted({names[index] for index in serving if index in names})) or None
 
 
 def _hosts(both: Both) -> Told:

@@ -14,6 +14,7 @@ from bench_client.records import RequestRecord, Run, Server
 # Best scoped first: exactly these requests, exactly this window, a bound, whole log lines.
 SOURCES = ("per_request", "metrics", "client_events", "log")
 SOURCES_DIFFER = 0.03
+STRANGERS = 0.1
 
 _VLLM_DRAFTS = "vllm:spec_decode_num_drafts_total"
 _VLLM_ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
@@ -192,16 +193,29 @@ def plain_step_ms(run: Run) -> float | None:
 def steps_by_request(run: Run) -> StepsOf:
     """How a request's own steps are known: as the server says, else by events, else not at all.
 
-    Joined events hide steps, so events count where they are as many as the server counted over the
-    window, up to one an answer and 3%, or where nothing counts.
+    Joined events hide steps, so events count where their accept length is no longer than the
+    server's own (of the answers that it comes with, else of its window), up to one step an answer
+    and 3%, or where nothing counts.
     """
     server, ok = run.header.server, ok_records(run)
-    if any(map(reported_steps, ok)):
-        return reported_steps
-    counted, seen = counted_steps(server), _total(event_steps(record, server) for record in ok)
-    slack = SOURCES_DIFFER + len(ok) / seen.steps if seen else 0.0
+    told = [record for record in ok if reported_steps(record)]
+    counted = None if strangers(run) else counted_steps(server)
+    counted = _total(map(reported_steps, told)) or counted
+    seen = _total(event_steps(record, server) for record in told or ok)
+    slack = SOURCES_DIFFER + len(told or ok) / seen.steps if seen else 0.0
     joined = counted and seen and seen.accept_length > counted.accept_length * (1 + slack)
-    return lambda record: None if joined else event_steps(record, server)
+    return lambda record: (
+        reported_steps(record) or (None if joined else event_steps(record, server))
+    )
+
+
+def strangers(run: Run) -> bool:
+    """Whether the server's counters hold far more tokens than this run's answers: others' too."""
+    counted, own = (
+        counted_steps(run.header.server),
+        sum(each.output_tokens or 0 for each in run.records),
+    )
+    return counted is not None and own > 0 and counted.tokens > own * (1 + STRANGERS)
 
 
 def steps_unknown(run: Run) -> bool:

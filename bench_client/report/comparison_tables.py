@@ -1,5 +1,8 @@
 """The tables of a comparison: arms side by side, and every figure of one pair."""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
 from bench_client.measure.figures import Comparison, Ratio
 from bench_client.report.arms import Arm, Report
 from bench_client.report.tables import FIGURES, Column, Figure, Table
@@ -32,12 +35,11 @@ RATIOS = {
 
 def comparison(report: Report) -> Table:
     """The arms as rows, the baseline first, every other with its speedup."""
-    decodes = any(arm.summary.tps_decode.mean is not None for arm in report.arms)
+    shown = _shown(report.arms)
     columns = (
         Column("arm", right=False),
-        Column("decode" if decodes else "e2e", "tok/s"),
-        Column("decode\nspeedup"),
-        Column("e2e\nspeedup"),
+        shown.speed,
+        *(Column(f"{name}\nspeedup") for name in shown.speedups.values()),
         Column("TTFT", "ms"),
         Column("accept\nlength"),
         Column("step", "ms"),
@@ -46,15 +48,18 @@ def comparison(report: Report) -> Table:
     base = report.arms[0]
     base_step = next((c.why.base_step_ms for c in report.comparisons if c.why), None)
     base_step = base.summary.step_ms.mean if base_step is None else base_step
-    first = (base, ("baseline", "baseline"), base_step, "1.00")
-    others = [(arm, _speedups(c), _step_ms(arm, c), _cost(c)) for arm, c in report.pairs()]
+    first = (base, ["baseline" for _ in shown.speedups], base_step, "1.00")
+    others = [
+        (arm, [_speedup(c, figure) for figure in shown.speedups], _step_ms(arm, c), _cost(c))
+        for arm, c in report.pairs()
+    ]
     arms = [first, *others]
     ttft = column([arm.summary.ttft_ms.mean for arm, *_ in arms], ms_decimals)
     steps = column([step for *_, step, _ in arms], ms_decimals)
     rows = tuple(
         (
             arm.name,
-            _speed(arm, decodes),
+            shown.of(arm),
             *speedups,
             ttft[i],
             _accept(arm),
@@ -67,24 +72,45 @@ def comparison(report: Report) -> Table:
     return Table(columns=columns, rows=rows, bad=bad)
 
 
-def _speed(arm: Arm, decodes: bool) -> str:
+class _Shown(NamedTuple):
+    """The speed that a comparison shows of each arm, and the names of its speedups by figure."""
+
+    speed: Column
+    of: Callable[[Arm], str]
+    speedups: Mapping[str, str]
+
+
+def _shown(arms: Sequence[Arm]) -> _Shown:
+    """The whole run's throughput tells how loaded the server was too: where no speed is known."""
+    both = {"tps_decode": "decode", "tps_e2e": "e2e"}
+    if any(arm.summary.tps_decode.mean is not None for arm in arms):
+        return _Shown(Column("decode", "tok/s"), lambda arm: _speed(arm, "e2e "), both)
+    throughputs = [arm.summary.throughput.output_tok_per_s for arm in arms]
+    if any(arm.summary.tps_e2e.mean is not None for arm in arms) or not any(throughputs):
+        return _Shown(Column("e2e", "tok/s"), _speed, both)
+    only = {"output_tok_per_s": "throughput"}
+    return _Shown(Column("output\nthroughput", "tok/s"), _throughput, only)
+
+
+def _speed(arm: Arm, mark: str = "") -> str:
     """Decode speed; end to end, and marked, for an arm that lacks it beside others."""
     decode, e2e = arm.summary.tps_decode, arm.summary.tps_e2e
-    stat, mark = (e2e, "e2e ") if decode.mean is None else (decode, "")
+    stat, mark = (e2e, mark) if decode.mean is None else (decode, "")
     if stat.mean is None:
         return UNKNOWN
     places = tps_decimals(stat.mean)
-    mark = mark if decodes else ""
     return _over(f"{mark}{number(stat.mean, places)}", interval(stat.ci95, places))
 
 
-def _speedups(found: Comparison) -> tuple[str, str]:
+def _throughput(arm: Arm) -> str:
+    rate = arm.summary.throughput.output_tok_per_s
+    return number(rate, tps_decimals(rate or 0))
+
+
+def _speedup(found: Comparison, figure: str) -> str:
     if found.refused:
-        return "refused", "refused"
-    return _speedup(found.ratios.get("tps_decode")), _speedup(found.ratios.get("tps_e2e"))
-
-
-def _speedup(ratio: Ratio | None) -> str:
+        return "refused"
+    ratio = found.ratios.get(figure)
     return UNKNOWN if ratio is None else _over(*ratio_with_interval(ratio.ratio, ratio.ci95))
 
 

@@ -52,7 +52,7 @@ def _comparison(found: Report) -> Iterator[str]:
     yield from _resources(found)
     for arm, against in found.pairs():
         yield f"<h3>{_safe(arm.name)} against {_safe(baseline.name)}</h3>"
-        yield _lines(sentences.outcome(arm, baseline, against))
+        yield _lines(sentences.outcome(baseline, against))
         if not against.refused:
             yield _table(comparison_tables.ratios(against))
 

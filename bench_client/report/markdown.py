@@ -37,7 +37,7 @@ def _comparison(found: Report) -> Iterator[str]:
     yield from _resources(found)
     for arm, against in found.pairs():
         yield f"### {_cell(arm.name)} against {_cell(found.arms[0].name)}"
-        yield _lines(sentences.outcome(arm, found.arms[0], against))
+        yield _lines(sentences.outcome(found.arms[0], against))
         if not against.refused:
             yield _table(comparison_tables.ratios(against))
 

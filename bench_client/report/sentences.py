@@ -1,6 +1,7 @@
 """What a report says in words: (label, text) lines shared by terminal, Markdown and HTML."""
 
 from collections.abc import Iterable, Iterator
+from statistics import fmean
 from typing import Any
 
 from bench_client.measure.figures import AnswerPart, Comparison, Ratio, Speculation, Summary
@@ -208,7 +209,7 @@ def standing(arm: Arm) -> str:
     return f"doubtful: {', '.join(doubt.code for doubt in doubts)}" if doubts else ""
 
 
-def outcome(arm: Arm, baseline: Arm, found: Comparison) -> Iterator[Line]:
+def outcome(baseline: Arm, found: Comparison) -> Iterator[Line]:
     """One arm against the baseline: how much faster, how sure, why, and what speaks against it."""
     if found.refused:
         yield "refused", found.refused
@@ -218,7 +219,7 @@ def outcome(arm: Arm, baseline: Arm, found: Comparison) -> Iterator[Line]:
         yield "why", found.why.sentence
         if found.why.fit:
             yield "", found.why.fit.sentence
-        yield from (("", line) for line in _by_language(arm.summary.speculation, found))
+    yield from (("", line) for line in _by_language(found))
     yield "pairing", _pairing(found)
     if found.lossless:
         yield "outputs", found.lossless.sentence
@@ -253,22 +254,31 @@ def _verdict(found: Ratio, ratio: float, baseline: str) -> str:
     return f"{shown}: {'faster' if ratio > 1 else 'slower'} than {baseline}"
 
 
-def _by_language(found: Speculation | None, comparison: Comparison) -> Iterator[str]:
-    """Where speculation does not pay: accept length of a language against the break-even one."""
-    if found is None or comparison.why is None:
-        return
-    need, cost = comparison.why.breakeven_accept_length, comparison.why.cost
-    for code, length in found.by_language.items():
-        side, effect = ("below", "slower") if length < need else ("above", "faster")
-        yield (
-            f"{_language(code)} prompts: accept length {number(length, 2)}, {side} break-even "
-            f"{number(need, 2)}: {effect} ({times(length / cost)})"
-        )
+def _by_language(found: Comparison) -> Iterator[str]:
+    """Where speculation pays, and where it does not: measured on each language's own prompts."""
+    break_even = f" (break-even {number(found.why.cost, 2)})" if found.why else ""
+    for code, ratio in found.by_language.items():
+        lengths = [row.accept_length for row in found.rows if row.language == code]
+        known = [length for length in lengths if length is not None]
+        said = f"{_language(code)} prompts, {ratio.n[0]}: decoding {_effect(ratio)}"
+        yield f"{said}; accept length {number(fmean(known), 2)}{break_even}" if known else said
+
+
+def _effect(found: Ratio) -> str:
+    if found.ci95 is None:
+        return times(found.ratio)
+    shown = " ".join(ratio_with_interval(found.ratio, found.ci95))
+    if found.ci95[0] <= 1 <= found.ci95[1]:
+        return f"{shown}, no difference shown"
+    return f"{shown}, {'faster' if found.ci95[0] > 1 else 'slower'}"
 
 
 def _pairing(found: Comparison) -> str:
     if not found.paired:
-        return f"unpaired: {found.unpaired_reason or 'no reason given'}"
+        return (
+            f"unpaired: {found.unpaired_reason or 'no reason given'}; what varies from run to run "
+            "is in no interval"
+        )
     means = [ratio for name, ratio in found.ratios.items() if "." not in name]  # not percentiles
     if not means:
         return "nothing to pair: no prompt was answered in both runs"

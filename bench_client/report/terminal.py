@@ -56,7 +56,7 @@ def _title(found: Arm) -> RenderableType:
     verdict = found.summary.verdict
     grid = RichTable.grid(expand=True, padding=(0, 2))
     grid.add_column(no_wrap=True)
-    grid.add_column(ratio=1)
+    grid.add_column(ratio=1, overflow="fold")
     grid.add_column(justify="right", no_wrap=True)
     failed = _text(sentences.failures(found.summary) or "", "bold red")
     grid.add_row(_text(found.name, "bold"), failed, _text(verdict, VERDICT_STYLES[verdict]))
@@ -86,7 +86,7 @@ def _comparison_blocks(found: Report) -> Iterator[RenderableType]:
     for head, table in resources.side_by_side(found):
         yield Group(_text(head, "bold"), _table(table))
     for each, against in found.pairs():
-        lines = _lines(sentences.outcome(each, found.arms[0], against))
+        lines = _lines(sentences.outcome(found.arms[0], against))
         yield Group(_text(each.name, "bold"), lines)
 
 
@@ -106,8 +106,10 @@ def _lines(lines: Iterable[Line]) -> RenderableType:
 
 def _label_grid() -> RichTable:
     grid = RichTable.grid(padding=(0, 2, 0, 0))
-    grid.add_column(min_width=_LABEL_WIDTH)
-    grid.add_column()
+    # rich trims a line's last blank by characters, not by cells: of a line with wide ones it stays,
+    # and an ellipsis for it would cost a letter.
+    grid.add_column(min_width=_LABEL_WIDTH, overflow="fold")
+    grid.add_column(overflow="fold")
     return grid
 
 

@@ -1,12 +1,14 @@
 """Accept length along the answer: only from events that are one verify step each."""
 
 from collections.abc import Sequence
+from math import sqrt
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
-from bench_client.measure.answer_positions import answer_parts
+from bench_client.measure.answer_positions import EDGES, answer_parts
 from bench_client.measure.figures import AnswerPart
 from bench_client.measure.summary import summarize
 from bench_client.records import Run
@@ -24,7 +26,8 @@ VERIFIED = "sglang:spec_verify_calls_total"
 def stepped(index: int, later: Sequence[int], first: int = 1, **changes: Any) -> Any:
     """An answer whose events after the first are a step each, which the server confirms.
 
-    The last step is no part of any figure: the answer's end may have cut it.
+    Without a known depth, steps that begin fewer tokens before its end than the longest has count
+    in no figure: the end may have cut them.
     """
     counts = {"accept": told(None, len(later)), **changes}
     return answer(index, gaps=(30,) * len(later), tokens=(first, *later), **counts)
@@ -47,22 +50,85 @@ def test_a_head_that_fails_past_its_trained_length() -> None:
     # Steps begin at tokens 1, 5, ..., 2045, then 2049, 2050, ...
     assert spans(whole) == [
         (0, 31, 2, 16),
-        (32, 63, 1, 8),
+        (32, 63, 2, 9),
         (64, 127, 1, 16),
         (128, 255, 1, 32),
         (256, 511, 1, 64),
         (512, 1023, 1, 128),
         (1024, 2047, 1, 256),
-        (2048, 4095, 1, 400),
+        (2048, 4095, 1, 398),
     ]
     assert [part.accept_length for part in found.parts] == [4] * 7 + [1]
 
 
 def test_a_step_belongs_where_it_begins() -> None:
-    whole = run([stepped(0, [30, 5, 1, 9])])  # at tokens 1, 31, 36 and 37
+    whole = run([stepped(0, [30, 5, 1, 30])])  # at tokens 1, 31, 36 and 37
     first, second = answer_parts(whole).parts
     assert (first.steps, first.accept_length) == (2, 17.5)
-    assert (second.begin, second.steps, second.accept_length) == (32, 1, 1)
+    assert (second.begin, second.steps, second.accept_length) == (32, 2, 15.5)
+
+
+ACCEPTED_SHARE, DEPTH = 0.855, 5
+TRUTH = sum(ACCEPTED_SHARE**k for k in range(DEPTH + 1))
+# Of a step that yields at least k tokens with probability p^(k - 1), up to the bonus token.
+STEP_SD = sqrt(sum((2 * k + 1) * ACCEPTED_SHARE**k for k in range(DEPTH + 1)) - TRUTH**2)
+
+
+def drafted(index: int, limit: int, rng: Random) -> Any:
+    """An answer of `limit` tokens, whose drafts are accepted alike all along."""
+    later: list[int] = []
+    while (left := limit - 1 - sum(later)) > 0:
+        accepted = 0
+        while accepted < DEPTH and rng.random() < ACCEPTED_SHARE:
+            accepted += 1
+        later.append(min(accepted + 1, left))
+    return stepped(index, later)
+
+
+@pytest.mark.parametrize("known", [{"num_steps": DEPTH}, None])
+@pytest.mark.parametrize("limit", [40, 140, 176, 520, 768])
+def test_acceptance_that_does_not_change_is_not_said_to(limit: int, known: Any) -> None:
+    """Wherever the limit cuts: also where a part has begun a few tokens before."""
+    rng = Random(limit)
+    answers = [drafted(i, limit, rng) for i in range(60_000 // limit)]
+    parts = answer_parts(run(answers, server={"speculative": known})).parts
+    assert parts[-1].begin == max(edge for edge in (0, *EDGES) if edge < limit - DEPTH)
+    for part in parts:
+        error = STEP_SD / sqrt(part.steps)
+        assert part.accept_length == pytest.approx(TRUTH, abs=3 * error)
+        assert part.relative == pytest.approx(1, abs=3 * error / TRUTH)
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps"),
+    [
+        ({}, 10),
+        ({"speculative": {"num_steps": 5}}, 8),
+        ({"speculative_asked": {"num_speculative_tokens": 3}}, 9),
+    ],
+)
+def test_a_step_counts_if_the_deepest_draft_could_have_ended_too(changes: Any, steps: int) -> None:
+    (part,) = answer_parts(run([stepped(0, [2] * 10)], server=changes)).parts
+    assert part.steps == steps
+
+
+def test_the_depth_is_that_of_the_run() -> None:
+    """By the longest histogram, where those of short answers may be shorter."""
+    histograms = [told(None, 10, histogram=counts) for counts in ((0, 10), (0, 10, 0, 0))]
+    records = [stepped(i, [2] * 10, accept=accept) for i, accept in enumerate(histograms)]
+    (part,) = answer_parts(run(records)).parts
+    assert (part.answers, part.steps) == (2, 18)
+
+
+def test_a_part_that_no_step_can_show_is_left_out() -> None:
+    deep = {"speculative": {"num_steps": 5}}
+    assert [part.begin for part in answer_parts(run([stepped(0, [4] * 9)], server=deep)).parts] == [
+        0
+    ]
+    assert answer_parts(run([stepped(0, [3])], server=deep)) == (
+        (),
+        "no verify step begins so early that its answer's end cannot have cut it",
+    )
 
 
 def test_a_fall_is_told_from_a_change_of_prompts() -> None:
@@ -112,7 +178,7 @@ def test_parts_add_up_to_what_the_client_saw() -> None:
 def test_answers_of_joined_events_are_left_out() -> None:
     joined = stepped(1, [2, 4, 2, 2], accept=told(None, 5))
     found = answer_parts(run([stepped(0, [2, 2, 2, 2]), joined]))
-    assert [(part.steps, part.accept_length) for part in found.parts] == [(3, 2)]
+    assert [(part.steps, part.accept_length) for part in found.parts] == [(4, 2)]
     assert found.note == "of 1 of 2 answers: events of the others are not one step each"
     alone = answer_parts(run([joined]))
     assert alone.parts == ()
@@ -121,13 +187,13 @@ def test_answers_of_joined_events_are_left_out() -> None:
 
 def test_events_of_no_token_are_no_steps() -> None:
     (part,) = answer_parts(run([stepped(0, [3, 0, 3, 0, 3], accept=told(None, 3))])).parts
-    assert (part.steps, part.accept_length) == (2, 3)
+    assert (part.steps, part.accept_length) == (3, 3)
 
 
 def test_a_step_within_the_first_event_is_counted_but_not_placed() -> None:
     """Two steps by the server, one of them together with the prefill's token."""
     (part,) = answer_parts(run([stepped(0, [3, 5], first=4, accept=told(None, 3))])).parts
-    assert (part.steps, part.accept_length) == (1, 3)
+    assert (part.steps, part.accept_length) == (2, 4)
     # One token in it is the prefill's: then a later event holds both.
     assert answer_parts(run([stepped(0, [6, 1], accept=told(None, 3))])).parts == ()
 
@@ -142,7 +208,7 @@ def test_counters_that_agree_prove_the_events_of_all_answers() -> None:
     plain = {"accept": None}
     records = [stepped(0, [2, 2], **plain), stepped(1, [4, 4, 4], **plain)]
     (part,) = answer_parts(counted(records, 5)).parts
-    assert (part.answers, part.steps, part.accept_length) == (2, 3, pytest.approx(10 / 3))
+    assert (part.answers, part.steps, part.accept_length) == (2, 4, 3.5)
     found = answer_parts(counted(records, 6))
     assert found.parts == ()
     assert found.note == "the events tell of 5 verify steps and the server of 6"
@@ -157,7 +223,6 @@ def test_counters_that_agree_prove_the_events_of_all_answers() -> None:
             [answer(tokens=(1, 2, 2, 2), token_count_source="final_usage", accept=told(6, 3))],
             "the tokens of single events are not known",
         ),
-        ([stepped(0, [3])], "no answer has more than one verify step"),
         (
             [answer(tokens=(1, 2, 2, 2))],
             "nothing counts the verify steps, so an event may be several",

@@ -8,7 +8,7 @@ from bench_client.measure.summary import summarize
 from bench_client.records import Events, Load, RequestRecord, Run, Sampling
 
 from .doubting import doubts, good, severity
-from .runs import answer, failed, imported, run
+from .runs import answer, failed, imported, run, told
 
 
 def test_a_good_run_is_valid() -> None:
@@ -107,6 +107,40 @@ def test_repeats_differ(slower: float, expected: str | None) -> None:
         for i in range(5)
     ]
     assert severity(run(records), "repeats_differ") == expected
+
+
+def sampled(step_ms: float, accept: int, temperature: float = 0.6) -> Run:
+    """Two repeats of speculation: 20 ms and 4 tokens a step, then as given."""
+    records = []
+    for repeat, (gap, tokens) in enumerate(((20.0, 4), (step_ms, accept))):
+        for i in range(5):
+            later = {"gaps": (gap,) * 25, "tokens": (1, *(tokens,) * 25)}
+            records.append(answer(i, sent=1000 * i, accept=told(None, 25), repeat=repeat, **later))
+    server = {"speculative": {"num_steps": 5}}
+    return run(records, server=server, plan={"sampling": Sampling(temperature=temperature)})
+
+
+@pytest.mark.parametrize("accept", [3, 5])
+def test_sampled_accept_lengths_are_no_trouble_of_the_machine(accept: int) -> None:
+    found = doubts(sampled(20.1, accept))["repeats_differ"]
+    assert found.severity == "note"
+    assert "and the time of a step by 0.4%: it is the accept lengths of sampled" in found.message
+    assert "--temperature 0" in found.message
+    assert "heat" not in found.message
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        sampled(21.0, 3),  # the steps differ too
+        sampled(23.0, 4),
+        sampled(20.1, 3, temperature=0),  # such answers do not vary
+    ],
+)
+def test_repeats_that_differ_for_another_reason(whole: Run) -> None:
+    found = doubts(whole)["repeats_differ"]
+    assert found.severity == "doubtful"
+    assert "look for other load, clocks or heat" in found.message
 
 
 def test_what_an_interruption_cut_off_is_no_failed_request() -> None:

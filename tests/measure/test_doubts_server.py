@@ -160,6 +160,24 @@ def test_steps_that_are_joined_are_told() -> None:
     assert "joined_steps" not in doubts(exact)
 
 
+def test_strangers_tokens_prove_no_joined_steps() -> None:
+    """Another user's plain answers in the counters: the events are right, the server is shared."""
+    mixed = {"counters_before": {}, "counters_after": {DRAFTS: 430.0, ACCEPTED: 30.0}}
+    found = doubts(run(joined(), server={**ASKED, **mixed}))
+    assert "joined_steps" not in found
+    assert found["accept_sources_disagree"].severity == "doubtful"
+
+
+def test_a_log_that_knows_less_than_the_events() -> None:
+    asked = {**ASKED, "speculative": {"method": "eagle3"}}
+    found = doubts(run(joined(), server=asked), log=1.5)
+    assert found["joined_steps"].severity == "doubtful"
+    assert "accept length of 2.00 is an upper bound, as the server's log says 1.50" in (
+        found["joined_steps"].message
+    )
+    assert "joined_steps" not in doubts(run(joined(), server=asked), log=1.95)
+
+
 def test_what_a_stopped_server_left() -> None:
     left = ("30 GiB of GPU 0 did not come back",)
     found = doubts(run(good(), server={"teardown": left}))["left_behind"]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from bench_client.measure.compare import compare
@@ -50,16 +51,39 @@ def test_a_cheap_step_pays_whatever_it_yields() -> None:
     ],
 )
 def test_steps_of_other_work_explain_nothing(part: str, fields: dict[str, Any]) -> None:
-    plain = arm(environment={"gpus": [{"name": "NVIDIA H200"}]})
-    other = speculative(environment={"gpus": [{"name": "NVIDIA H200"}]})
+    here = {"environment": {"gpus": [{"name": "NVIDIA H200"}]}, "server": {"argv": ("serve",)}}
+    plain, other = arm(**here), speculative(**here)
     assert compare(plain, other).why
-    if part == "environment":
-        other = speculative(environment=fields)
-    else:
-        other = changed(other, part, **fields)
-    found = compare(plain, other)
+    found = compare(plain, speculative(**{**here, part: fields}))
     assert found.why is None
     assert "accept length alone explains no speedup" in " ".join(found.warnings)
+
+
+def test_a_part_of_the_prompts_explains_itself() -> None:
+    """Three prompts of one run, all ten of the other, whose last seven accept nothing."""
+    full = speculative(accept=5)
+    poor = speculative(accept=1)
+    records = (*full.records[:3], *poor.records[3:])
+    other = msgspec.structs.replace(full, records=records)
+    found = compare(arm(prompts=range(3)), other)
+    assert found.why is not None
+    assert found.why.accept_length == pytest.approx(5)
+    assert found.why.fit is not None
+    assert found.why.fit.prompts == 3
+
+
+def test_languages_are_measured_on_their_own_prompts() -> None:
+    """Even prompts are English and gain, odd ones Chinese and lose."""
+    records = [answer(i, gaps=(40 if i % 2 else 10,) * 50, sent=0) for i in range(10)]
+    found = compare(arm(), run(records)).by_language
+    assert list(found) == ["en", "zh"]
+    assert (found["en"].n, found["zh"].n) == ((5, 5), (5, 5))
+    assert found["en"].ratio == pytest.approx(2, rel=0.05)
+    assert found["zh"].ratio == pytest.approx(0.5, rel=0.05)
+    assert found["zh"].ci95
+    assert found["zh"].ci95[1] < 1
+    only = compare(arm(prompts=(0, 2, 4)), run(records[::2]))
+    assert only.by_language == {}
 
 
 def test_joined_events_explain_by_the_headline() -> None:

@@ -128,6 +128,17 @@ def test_a_figure_that_was_lost_is_named() -> None:
     assert found.one_sided["accept_length"] == "the baseline"
 
 
+def test_a_figure_of_requests_and_one_that_was_printed_are_both_known() -> None:
+    theirs = imported(figures={"ttft_ms.mean": 60.0})
+    found = compare(arm(), theirs)
+    assert "ttft_ms" not in found.one_sided
+    result = evaluate(parse_gate("ttft_ms <= 5%"), found)
+    assert "known of" not in result.sentence
+    load = {"load": Load(kind="open", request_rate=1.0)}
+    apart = compare(arm(), arm(plan=load)).one_sided
+    assert apart["ttft_from_schedule_ms"] == "the other run"
+
+
 @pytest.mark.parametrize(
     ("text", "ci95", "outcome"),
     [

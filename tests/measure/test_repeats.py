@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bench_client.measure.compare import compare
-from bench_client.measure.repeats import Table, table_of, with_drift
-from bench_client.measure.stats import paired_ratio
+from bench_client.measure.repeats import Table, table_of, with_drift, with_needed
+from bench_client.measure.stats import paired_ratio, two_sided
 from bench_client.records import Run
 
 from .arms import GAPS
@@ -32,9 +32,31 @@ def test_mean_squares_by_hand() -> None:
 
 def test_too_few_for_a_table() -> None:
     assert table_of([]) is None
-    assert table_of([[0.1]] * 11) is None
-    assert table_of([[0.1, 0.2]] * 2) is None
-    assert table_of([[0.1, 0.2]] * 3 + [[0.5]]) == table_of([[0.1, 0.2]] * 3)
+    assert table_of([{0: 0.1}] * 11) is None
+    assert table_of([{0: 0.1, 1: 0.2}] * 2) is None
+    whole = table_of([{0: 0.1, 1: 0.2}] * 3)
+    assert whole
+    assert table_of([*[{0: 0.1, 1: 0.2}] * 3, {0: 0.5}]) == whole
+
+
+def test_an_interrupted_repeat_is_none() -> None:
+    """And does not take the others' drift away, nor do prompts that lack another repeat each."""
+    rng = np.random.default_rng(4)
+    rows = [
+        {r: shift + float(rng.normal(0, 0.001)) for r, shift in enumerate((0.0, 0.03, -0.01))}
+        for _ in range(11)
+    ]
+    cut = [row if not index else {0: row[0], 1: row[1]} for index, row in enumerate(rows)]
+    kept = table_of(cut)
+    assert kept
+    assert (kept.n, kept.k, kept.drifts) == (11, 2, True)
+    holes = [
+        {r: value for r, value in row.items() if (index, r) not in ((0, 0), (1, 2))}
+        for index, row in enumerate(rows)
+    ]
+    held = table_of(holes)
+    assert held
+    assert (held.n, held.k, held.drifts) == (9, 3, True)
 
 
 def test_repeats_cannot_average_out_what_prompts_gain_unlike() -> None:
@@ -53,11 +75,24 @@ def test_repeats_average_out_chance() -> None:
 
 
 def test_drift_takes_repeats_however_many_prompts_there_are() -> None:
+    """With drift alone the interval has the freedom of the repeats: t of K - 1."""
     rng = np.random.default_rng(5)
-    drifting = rng.normal(0, 0.02, (1, 4)) + rng.normal(0, 0.001, (11, 4))
+    drifting = rng.normal(0, 0.02, (1, 4)) + rng.normal(0, 0.0005, (11, 4))
     needed = table(drifting).needed(0.02)
     assert needed
-    assert needed == pytest.approx(float(drifting.mean(0).var(ddof=1)) / ALLOWED, abs=1)
+    sd = float(drifting.mean(0).std(ddof=1))
+    enough = [two_sided(k - 1) * sd / math.sqrt(k) <= math.log(1.02) for k in (needed, needed - 1)]
+    assert enough == [True, False]
+
+
+def test_more_repeats_are_needed_where_these_do_not_tell() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(50):
+        found = table(rng.normal(0, 0.004, (1, 2)) + rng.normal(0, 0.007, (11, 2)))
+        ratio = with_drift(paired_ratio([1.0] * 11, [1.0 + 0.001 * i for i in range(11)]), found)
+        told = with_needed(ratio, found, 0.02)
+        if told.mdd and told.mdd > 0.02 and told.recommended_repeats:
+            assert told.recommended_repeats > 2
 
 
 def test_prompts_gain_unlike_only_on_evidence() -> None:

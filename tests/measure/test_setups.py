@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench_client.measure.compare import compare
-from bench_client.records import Load, Sampling
+from bench_client.records import Load, Run, Sampling
 from tests import factories
 
 from .arms import arm, changed
@@ -23,7 +23,7 @@ def warnings(baseline: Any, other: Any) -> str:
     [
         ({"engine_version": "0.5.16"}, {"engine_version": "0.5.23"}, "engine versions differ"),
         ({"draft_model": "a/head"}, {"draft_model": "a/other"}, "draft models differ: head and"),
-        ({"simulated": True}, {}, "the baseline is simulated, the other is real"),
+        ({"simulated": True}, {}, "the baseline is simulated and the other run is not"),
         (
             {"facts": {"dtype": "torch.bfloat16"}},
             {"facts": {"dtype": "float16"}},
@@ -50,16 +50,21 @@ def test_versions_and_kernels_of_unlike_engines_are_no_news() -> None:
     assert warnings(arm(server=sglang), arm(server=vllm)) == ""
 
 
+def launched(environment: dict[str, Any]) -> Run:
+    return arm(environment=environment, server={"argv": ("serve",)})
+
+
 def test_machines() -> None:
-    plain = arm(environment=H200)
+    plain = launched(H200)
     other = {**H200, "gpus": [{"name": "NVIDIA L40"}], "host": "two"}
-    said = warnings(plain, arm(environment=other))
+    said = warnings(plain, launched(other))
     assert "the GPUs differ: NVIDIA H200 and NVIDIA L40" in said
     assert "hosts differ" not in said
-    assert "the hosts differ: one and two" in warnings(
-        plain, arm(environment={**H200, "host": "two"})
-    )
-    assert warnings(plain, arm(environment={})) == ""
+    assert "the hosts differ: one and two" in warnings(plain, launched({**H200, "host": "two"}))
+    assert warnings(plain, launched({})) == ""
+    assert warnings(plain, launched({**H200, "gpus": [{"name": "NVIDIA H200"}] * 8})) == ""
+    # A client's GPUs say nothing of a server elsewhere.
+    assert "GPUs differ" not in warnings(arm(environment=H200), arm(environment=other))
 
 
 def test_clients_and_what_they_ask() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench_client.measure.speculation import plain_step_ms, speculation
+from bench_client.measure.speculation import plain_step_ms, speculation, steps_by_request
 from bench_client.records import RequestRecord, Run
 
 from .runs import answer, failed, run, told
@@ -206,3 +206,16 @@ def test_nothing_but_failures() -> None:
     assert found is not None
     assert (found.accept_length, found.step_ms, found.verify_steps) == (None, None, None)
     assert plain_step_ms(run([failed()])) is None
+
+
+def test_an_answer_without_a_count_falls_back_on_its_events() -> None:
+    """Where the events of those that have one are right; not where they are joined."""
+    exact = [answer(0, tokens=(1, 2, 2, 2), accept=told(6, 3)), answer(1, tokens=(1, 2, 2, 2))]
+    whole = run(exact, server=ON)
+    assert [steps_by_request(whole)(each) for each in exact] == [(6, 3), (6, 3)]
+    joined = [
+        answer(0, gaps=(20,) * 9, tokens=(1, *[4] * 9), accept=told(36, 18)),
+        answer(1, gaps=(20,) * 9, tokens=(1, *[4] * 9)),
+    ]
+    whole = run(joined, server=ON)
+    assert [steps_by_request(whole)(each) for each in joined] == [(36, 18), None]

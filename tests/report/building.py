@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from bench_client.measure.figures import (
     Concurrency,
     Doubt,
+    PairRow,
     PromptRow,
     Ratio,
     RequestCounts,
@@ -273,4 +274,17 @@ def ratio(
         baseline_mean=means[0],
         other_mean=means[1],
         mdd=mdd,
+    )
+
+
+def pair_row(language: str, accept_length: float) -> PairRow:
+    """One prompt in both arms, of a language."""
+    return PairRow(
+        prompt_index=0,
+        prompt_id=None,
+        language=language,
+        baseline_tps_decode=40.0,
+        other_tps_decode=80.0,
+        speedup=2.0,
+        accept_length=accept_length,
     )

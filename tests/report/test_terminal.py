@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from bench_client.measure.figures import Comparison, Concurrency, Repeats
+from bench_client.measure.figures import Comparison, Concurrency, Doubt, Repeats
 from bench_client.records import Imported, Load
 from bench_client.report import terminal
 from bench_client.report.arms import Report, make_report
@@ -21,6 +21,9 @@ def rendered(renderable: RenderableType, width: int = terminal.WIDTH) -> str:
     file = io.StringIO()
     Console(file=file, width=width, _environ={}).print(renderable)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+
+
+LENGTHS = (("en", 3.0), ("en", 5.0), ("zh", 1.5))
 
 
 def compared(found: Comparison) -> Report:
@@ -91,16 +94,18 @@ def test_a_refused_comparison_concludes_nothing() -> None:
     assert "1.90" not in shown
 
 
-def test_language_below_break_even() -> None:
-    run, found = samples.eagle3()
-    assert found.speculation
-    poor = replace(found.speculation, by_language={"en": 3.87, "zh": 1.52})
-    report = make_report(
-        [samples.sglang(), (run, replace(found, speculation=poor))], [samples.comparison()]
-    )
-    shown = rendered(terminal.comparison(report))
-    assert "English prompts: accept length 3.87, above break-even 1.90: faster (2.04x)" in shown
-    assert "Chinese prompts: accept length 1.52, below break-even 1.90: slower (0.80x)" in shown
+def test_languages_are_measured_apart() -> None:
+    ratios = {
+        "en": building.ratio(2.12, (1.9, 2.3), (40.0, 84.8), None),
+        "zh": building.ratio(0.8, (0.6, 1.1), (40.0, 32.0), None),
+    }
+    rows = tuple(building.pair_row(language, length) for language, length in LENGTHS)
+    found = replace(samples.comparison(), by_language=ratios, rows=rows)
+    shown = " ".join(rendered(terminal.comparison(compared(found))).split())
+    said = "English prompts, 11: decoding 2.12x [1.90, 2.30], faster; accept length 4.00"
+    assert f"{said} (break-even 1.90)" in shown
+    assert "Chinese prompts, 11: decoding 0.80x [0.60, 1.10], no difference shown" in shown
+    assert "no difference shown; accept length 1.50 (break-even 1.90)" in shown
 
 
 @pytest.mark.parametrize(
@@ -267,3 +272,42 @@ def test_an_arm_without_decode_rates_is_marked_beside_one_with() -> None:
     )
     assert "vllm         e2e 42.72" in shown
     assert "decoding on one side, end to end on the other: 0.97x [0.96, 0.98]: slower" in shown
+
+
+@pytest.mark.parametrize("wide", range(1, 48))
+def test_no_letter_is_lost_beside_wide_characters(wide: int) -> None:
+    run, found = samples.sglang()
+    said = f"{'普' * wide} has one value a run, without an interval, so that it may be chance alone"
+    doubted = replace(found, doubts=(Doubt("few_values", "doubtful", said),))
+    report = make_report([(run, doubted), samples.eagle3()], [samples.comparison()])
+    shown = rendered(terminal.report(report))
+    assert "…" not in shown
+    assert "".join(said.split()) in "".join(shown.split())
+
+
+def throughputs(*rates: float | None) -> list[str]:
+    """The rows of a comparison of two runs of which nothing else is known."""
+    run, found = samples.imported()
+    arms = [
+        (run, replace(found, throughput=replace(found.throughput, output_tok_per_s=rate)))
+        for rate in rates
+    ]
+    arms = [(run, replace(arm, tps_e2e=building.tps_stat([], None, None))) for run, arm in arms]
+    only = building.ratio(0.3, None, (1174.2, 349.9), None)
+    against = replace(samples.comparison(), ratios={"output_tok_per_s": only}, why=None)
+    shown = rendered(terminal.comparison(make_report(arms, [against])))
+    return [" ".join(line.split()) for line in shown.splitlines()]
+
+
+def test_output_throughput_is_shown_where_no_other_speed_is_known() -> None:
+    lines = throughputs(1174.2, 349.9)
+    assert "arm tok/s speedup ms length ms break-even" in lines
+    assert "throughput throughput TTFT accept step cost =" in lines
+    assert "vllm 1,174.2 baseline - - - 1.00" in lines
+    assert "vllm #2 349.9 0.30x - - - -" in lines
+
+
+def test_without_any_speed_there_are_dashes() -> None:
+    lines = throughputs(None, None)
+    assert "e2e decode e2e TTFT accept step cost =" in lines
+    assert "vllm #2 - - - - - - -" in lines

@@ -8,7 +8,7 @@ import numpy as np
 from bench_client.measure.figures import AnswerPart
 from bench_client.measure.intervals import FloatArray, Interval95, Units, ratio_interval
 from bench_client.measure.samples import unit_key
-from bench_client.measure.speculation import _most_per_step, counted_steps
+from bench_client.measure.speculation import counted_steps, most_per_step
 from bench_client.measure.timeline import ok_records
 from bench_client.records import RequestRecord, Run
 
@@ -99,7 +99,7 @@ def _longest_step(run: Run, records: Sequence[RequestRecord]) -> int:
     """The most tokens that a step of this run can yield; of those seen, where no depth is known."""
     server = run.header.server
     return max(
-        _most_per_step(record, server) or max((n or 0 for n in record.events.tokens[1:]), default=0)
+        most_per_step(record, server) or max((n or 0 for n in record.events.tokens[1:]), default=0)
         for record in records
     )
 

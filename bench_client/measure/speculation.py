@@ -101,11 +101,12 @@ def event_steps(record: RequestRecord, server: Server) -> Steps | None:
     counts = [count for count in later if count]
     if not counts or None in later:
         return None
-    most = _most_per_step(record, server)
+    most = most_per_step(record, server)
     return Steps(sum(counts), sum(-(-count // most) if most else 1 for count in counts))
 
 
-def _most_per_step(record: RequestRecord, server: Server) -> int | None:
+def most_per_step(record: RequestRecord, server: Server) -> int | None:
+    """The most tokens that one step yields: draft depth + 1; null where it is not known."""
     if record.accept and record.accept.histogram:
         return len(record.accept.histogram)
     settings = server.speculative or server.speculative_asked or {}

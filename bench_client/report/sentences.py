@@ -31,6 +31,7 @@ SPEEDS = {
     "tps": "decoding on one side, end to end on the other:",
 }
 SAME = 0.0005  # a ratio that prints as 1.000x
+ENOUGH_STEPS = 50  # of few, one part of several looks another by chance
 TELLING = 0.1  # a smaller change along the answer is of no consequence
 LANGUAGES = {"en": "English", "zh": "Chinese"}
 
@@ -169,7 +170,8 @@ def _along_answer(parts: Iterable[AnswerPart]) -> Iterator[Line]:
 
 def _changes(part: AnswerPart) -> bool:
     low, high = part.relative_ci95 or (1, 1)
-    return abs(part.relative - 1) > TELLING and not low <= 1 <= high
+    apart = abs(part.relative - 1) > TELLING and not low <= 1 <= high
+    return apart and part.steps >= ENOUGH_STEPS
 
 
 def along_answer_note(summary: Summary) -> str:

@@ -37,6 +37,7 @@ def with_report(server: Server, identity: Identity, control: ControlPlane, log: 
         engine=server.engine or identity.engine,
         engine_version=identity.version or found.engine_version,
         model=server.model or found.model or next(iter(identity.models), None),
+        simulated=server.simulated or identity.simulated,
         speculative=found.speculative,
         facts=msgspec.to_builtins(found),
         memory=memory.merge(*spent, Memory(kv_cache_tokens=found.kv_tokens)),

@@ -43,13 +43,17 @@ class ServerError(Exception):
 
 
 class ServerFacts(Struct, frozen=True, kw_only=True):
-    """Who answers: the models it names, the engine as far as it shows, and its own settings."""
+    """Who answers: the models it names, the engine as far as it shows, and its own settings.
+
+    `simulated` is whether it says that it is the embedded engine, whose dialect is a real one's.
+    """
 
     models: tuple[str, ...]
     dialect: Dialect
     engine: str | None
     version: str | None
     info: dict[str, Any]
+    simulated: bool = False
 
 
 class ControlPlane:
@@ -90,7 +94,8 @@ class ControlPlane:
             if not self._is_transformers():
                 raise
             models = []  # it lists the download cache, and fails where there is none
-        version = self.json("/version").get("version")
+        release = self.json("/version")
+        version = release.get("version")
         info = self.json("/server_info") or self.json("/get_server_info")
         owners = [str(model.get("owned_by", "")).lower() for model in models]
         dialect = next((_OWNERS[owner] for owner in owners if owner in _OWNERS), None)
@@ -98,12 +103,15 @@ class ControlPlane:
             dialect = self._unowned(info)
         if dialect == "sglang" or version is None:
             version = info.get("version") or version
+        simulated = True in (release.get("simulated"), info.get("simulated"))
+        named = "sim" if simulated else dialect
         return ServerFacts(
             models=tuple(str(model["id"]) for model in models),
             dialect=dialect,
-            engine=None if dialect == "openai" else dialect,
+            engine=None if named == "openai" else named,
             version=version,
             info=info,
+            simulated=simulated,
         )
 
     def _models(self) -> list[dict[str, Any]]:

@@ -109,13 +109,23 @@ def test_repeats_differ(slower: float, expected: str | None) -> None:
     assert severity(run(records), "repeats_differ") == expected
 
 
-def sampled(step_ms: float, accept: int, temperature: float = 0.6) -> Run:
+def sampled(
+    step_ms: float, accept: int, temperature: float = 0.6, untold: int | None = None
+) -> Run:
     """Two repeats of speculation: 20 ms and 4 tokens a step, then as given."""
-    records = []
-    for repeat, (gap, tokens) in enumerate(((20.0, 4), (step_ms, accept))):
-        for i in range(5):
-            later = {"gaps": (gap,) * 25, "tokens": (1, *(tokens,) * 25)}
-            records.append(answer(i, sent=1000 * i, accept=told(None, 25), repeat=repeat, **later))
+    records = [
+        answer(
+            i,
+            gaps=(gap,) * 25,
+            tokens=(1, *(None if i == untold else tokens,) * 25),
+            sent=1000 * i,
+            repeat=repeat,
+            accept=None if i == untold else told(None, 25),
+            output_tokens=1 + 25 * tokens,
+        )
+        for repeat, (gap, tokens) in enumerate(((20.0, 4), (step_ms, accept)))
+        for i in range(5)
+    ]
     server = {"speculative": {"num_steps": 5}}
     return run(records, server=server, plan={"sampling": Sampling(temperature=temperature)})
 
@@ -135,6 +145,7 @@ def test_sampled_accept_lengths_are_no_trouble_of_the_machine(accept: int) -> No
         sampled(21.0, 3),  # the steps differ too
         sampled(23.0, 4),
         sampled(20.1, 3, temperature=0),  # such answers do not vary
+        sampled(20.1, 3, untold=2),  # whose steps may be what differs
     ],
 )
 def test_repeats_that_differ_for_another_reason(whole: Run) -> None:

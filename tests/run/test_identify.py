@@ -74,3 +74,11 @@ def test_others_are_not_taken_for_it(schema: Any) -> None:
 def test_an_owner_that_names_itself_is_believed() -> None:
     facts = identified({"/v1/models": models("vllm"), "/openapi.json": {"paths": NEWER}})
     assert facts.dialect == "vllm"
+
+
+@pytest.mark.parametrize("page", ["/version", "/server_info", "/get_server_info"])
+@pytest.mark.parametrize(("said", "expected"), [(True, "sim"), (False, "vllm"), (None, "vllm")])
+def test_an_engine_that_says_that_it_is_simulated(page: str, said: Any, expected: str) -> None:
+    facts = identified({"/v1/models": models("vllm"), page: {"version": "1", "simulated": said}})
+    assert (facts.engine, facts.dialect, facts.version) == (expected, "vllm", "1")
+    assert facts.simulated is (expected == "sim")

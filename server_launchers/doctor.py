@@ -31,10 +31,12 @@ def rows(
     results: Path,
     servers: Iterable[str] = (),
     overrides: Mapping[str, object] | None = None,
+    refused: str | None = None,
 ) -> tuple[Row, ...]:
     """Every finding, in the order to read them: all that is here, or what `servers` need.
 
-    `overrides` are options of the command line, as for `resolve`. Takes seconds; never raises.
+    `overrides` are options of the command line, as for `resolve`. `refused` says why nothing can be
+    written to `results`. Takes seconds; never raises.
     """
     named, given = tuple(servers), overrides or {}
     faults: list[Row] = []
@@ -48,17 +50,19 @@ def rows(
     pythons = _pythons(real) if named else _every_python(presets, given)
     cards = gpus()
     models = dict.fromkeys((each.model, each.draft_model) for each in real)
+    weights = bool(real or not named)  # the embedded engine has none
+    names = _names(models)
     return (
         *(engine_row(engine, python, cards) for engine, python in pythons),
         *faults,
-        *gpu_rows(cards, models),
-        *(model_row(each) for each in _once(models)),
+        *(gpu_rows(cards, models) if weights else ()),
+        *(model_row(model, name) for model, name in names.items()),
         *head_rows(models),
-        *([token_row()] if models else ()),
+        *([token_row(names)] if models else ()),
         *_ports(asked if named else real),
         _memory(),
-        _disk("disk for results", results, RESULTS_GIB),
-        _disk("disk for weights", hub.cache(), WEIGHTS_GIB),
+        _results(results, refused),
+        *([_disk("disk for weights", hub.cache(), WEIGHTS_GIB)] if weights else ()),
     )
 
 
@@ -83,8 +87,14 @@ def _every_python(presets: Presets, given: Mapping[str, object]) -> list[tuple[P
     return found
 
 
-def _once(models: Iterable[tuple[str, str | None]]) -> list[str]:
-    return list(dict.fromkeys(each for pair in models for each in pair if each))
+def _names(models: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """Each model once, and what it is."""
+    found: dict[str, str] = {}
+    for model, head in models:
+        found.setdefault(model, "model")
+        if head:
+            found.setdefault(head, "draft model")
+    return found
 
 
 def _ports(asked: Iterable[LaunchSettings]) -> list[Row]:
@@ -118,6 +128,13 @@ def _memory() -> Row:
         return Row(name="memory", status="ok", detail=detail)
     advice = "loading an 8B model may need more"
     return Row(name="memory", status="warning", detail=detail, advice=advice)
+
+
+def _results(path: Path, refused: str | None) -> Row:
+    if refused is None:
+        return _disk("disk for results", path, RESULTS_GIB)
+    detail, _, advice = refused.partition("; ")
+    return Row(name="disk for results", status="unusable", detail=detail, advice=advice, stops=True)
 
 
 def _disk(name: str, path: Path, needed_gib: float) -> Row:

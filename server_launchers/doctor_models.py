@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import structs
@@ -21,8 +22,12 @@ GATED = re.compile(r"meta-llama/")
 WEIGHTS_GIB = {"Qwen/Qwen3-8B": 15.3, "meta-llama/Llama-3.1-8B-Instruct": 15.0}
 
 
-def model_row(model: str) -> Row:
+def model_row(model: str, name: str = "model") -> Row:
     """Whether the weights of a path or repository are on this machine."""
+    return structs.replace(_weights_row(model), name=name)
+
+
+def _weights_row(model: str) -> Row:
     folder = _folder(model)
     if folder is None:
         return _absent(model)
@@ -49,13 +54,18 @@ def head_rows(models: Iterable[tuple[str, str | None]]) -> list[Row]:
     return found
 
 
-def token_row() -> Row:
-    """Whether Hugging Face's libraries will find a token; its value is nobody's business."""
+def token_row(models: Iterable[str]) -> Row:
+    """Whether Hugging Face's libraries will find a token; its value is nobody's business.
+
+    Missing is one that any of `models` wants and that is not here already.
+    """
     name, where = "Hugging Face token", _token()
     if where:
         return Row(name=name, status="ok", detail=f"from {where}")
+    wanting = any(GATED.match(each) and _folder(each) is None for each in models)
+    status: Literal["missing", "optional"] = "missing" if wanting else "optional"
     advice = "only gated models (meta-llama/...) want one: set HF_TOKEN"
-    return Row(name=name, status="missing", detail="none", advice=advice)
+    return Row(name=name, status=status, detail="none", advice=advice)
 
 
 def gpu_rows(cards: Sequence[Gpu], models: Iterable[tuple[str, str | None]]) -> list[Row]:

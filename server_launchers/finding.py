@@ -14,7 +14,7 @@ class Row(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    status: Literal["ok", "warning", "missing", "unusable"]
+    status: Literal["ok", "optional", "warning", "missing", "unusable"]
     detail: str
     advice: str = ""
     stops: bool = False

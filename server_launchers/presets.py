@@ -62,6 +62,10 @@ class SettingsError(ValueError):
     """What was asked for cannot be launched: one line that says what to do."""
 
 
+class EngineError(SettingsError):
+    """The engine that was asked for is not here, or in a version that cannot be launched."""
+
+
 class Presets(Struct, frozen=True, kw_only=True):
     """Presets by kind. `model_engines` is keyed by (model preset, engine)."""
 
@@ -84,7 +88,9 @@ def load(path: Path | None = None) -> Presets:
         return presets
     try:
         text = theirs.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise SettingsError(f"cannot read the presets {theirs}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise SettingsError(f"cannot read the presets {theirs}: {error}") from None
     return _over(presets, parse(text, str(theirs), default_model=presets.default_model))
 

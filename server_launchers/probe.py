@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from .home import at_home
-from .presets import Engine, SettingsError
+from .presets import Engine, EngineError, SettingsError
 from .settings import Device
 
 Probeable = Literal["vllm", "sglang", "transformers", "eagle"]
@@ -95,7 +95,8 @@ def look(engine: Probeable, python: str) -> Probed:
     try:
         done = _ask(python, "-c", SCRIPT, *MODULES[engine], timeout_s=60)
     except (OSError, subprocess.SubprocessError) as error:
-        raise SettingsError(f"{python} does not run: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise SettingsError(f"{python} does not run: {why}") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise SettingsError(f"{python} is no Python that can be asked for {engine}: {last}")
@@ -104,10 +105,10 @@ def look(engine: Probeable, python: str) -> Probed:
 
 
 def probe(engine: Probeable, python: str) -> Probed:
-    """As `look`, with the server's flags. SettingsError, one line, if the engine is missing."""
+    """As `look`, with the server's flags. EngineError, one line, if it is missing."""
     seen = look(engine, python)
     if not seen.found:
-        raise SettingsError(
+        raise EngineError(
             f"{engine} is not installed in {python}: {INSTALL[engine]}, or name the Python that has"
             " it with --engine-python PATH"
         )

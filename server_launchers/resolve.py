@@ -1,8 +1,11 @@
-"""From a preset's name and the command line's options to a server's settings. Pure."""
+"""From a preset's name and the command line's options to a server's settings. Pure, but for a look
+whether a model's name is that of a folder.
+"""
 
 import difflib
 from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 
@@ -65,9 +68,15 @@ def _server(name: str, presets: Presets) -> Table:
 
 
 def _model_preset(wanted: str, presets: Presets) -> str:
-    """The name of the preset that is meant by its name, or by the model that it is for."""
+    """The name of the preset that is meant by its name, or by the model that it is for.
+
+    SettingsError for one that is meant but for upper and lower case.
+    """
     if wanted in presets.models:
         return wanted
+    meant = [name for name in presets.models if name.lower() == wanted.lower()]
+    if meant and not Path(wanted).is_dir():
+        raise SettingsError(f"no model preset {wanted}: did you mean {meant[0]}?")
     same = (name for name, table in presets.models.items() if table["model"] == wanted)
     return next(same, wanted)
 

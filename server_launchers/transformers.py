@@ -1,7 +1,7 @@
 """Hugging Face's own server, `transformers serve`: plain decoding."""
 
 from .flags import at_least, option
-from .presets import SettingsError
+from .presets import EngineError, SettingsError
 from .settings import LaunchCommand, LaunchSettings
 from .urls import root
 
@@ -9,8 +9,8 @@ from .urls import root
 def command(s: LaunchSettings) -> LaunchCommand:
     """Settings -> `transformers serve`, 5.5 or later. It has no context length.
 
-    Raises SettingsError for EAGLE3, which it lacks, and for older versions: they took the model by
-    --force-model and never said how many tokens they had streamed.
+    Raises SettingsError for EAGLE3, which it lacks, and EngineError for older versions: they took
+    the model by --force-model and never said how many tokens they had streamed.
     """
     if s.speculative:
         raise SettingsError(
@@ -18,7 +18,7 @@ def command(s: LaunchSettings) -> LaunchCommand:
             " (--server transformers-eagle3)"
         )
     if not at_least(s.engine_version, (5, 5)):
-        raise SettingsError(
+        raise EngineError(
             f"server {s.name}: `transformers serve` of transformers {s.engine_version} streams no"
             " token counts: 5.5 or later is needed"
         )

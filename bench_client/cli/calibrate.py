@@ -4,11 +4,21 @@ from typing import Any
 
 import click
 
-from bench_client.cli.options import MOST_IN_FLIGHT, MOST_WORKERS, Number, options
+from bench_client.cli.options import (
+    MOST_IN_FLIGHT,
+    MOST_WORKERS,
+    Number,
+    options,
+    transport_option,
+)
 
 _load_options = options(
     click.option(
-        "--concurrency", type=click.IntRange(1, MOST_IN_FLIGHT), default=1, show_default=True
+        "--concurrency",
+        type=click.IntRange(1, MOST_IN_FLIGHT),
+        default=1,
+        show_default=True,
+        help="Streams at once.",
     ),
     click.option(
         "--gap-ms",
@@ -17,14 +27,21 @@ _load_options = options(
         show_default=True,
         help="Time between two events of one stream.",
     ),
-    click.option("--seconds", type=Number(0.5, 600), default=5.0, show_default=True),
-    click.option("--workers", type=click.IntRange(1, MOST_WORKERS), default=1, show_default=True),
     click.option(
-        "--transport",
-        type=click.Choice(["wire", "httpx", "openai"]),
-        default="wire",
+        "--seconds",
+        type=Number(0.5, 600),
+        default=5.0,
         show_default=True,
+        help="How long the load lasts.",
     ),
+    click.option(
+        "--workers",
+        type=click.IntRange(1, MOST_WORKERS),
+        default=1,
+        show_default=True,
+        help="Processes that send.",
+    ),
+    transport_option,
 )
 
 

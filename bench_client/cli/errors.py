@@ -1,8 +1,20 @@
 """What went wrong, as one line on stderr and an exit code."""
 
+from typing import IO, Any
+
 import click
 
 INVALID, USAGE, LAUNCH, INTERRUPTED = 1, 2, 3, 130
+
+
+class ArgumentError(click.ClickException):
+    """A file or folder that an argument names is not what the command takes."""
+
+    exit_code = USAGE
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """One line."""
+        click.echo(f"bench-client: {self.message}", file=file, err=True)
 
 
 def exit_code_of(error: Exception) -> int:
@@ -10,9 +22,9 @@ def exit_code_of(error: Exception) -> int:
     from bench_client.measure.gate import GateError
     from bench_client.plan.scenario import ScenarioError
     from bench_client.run.server_facts import ServerError
-    from bench_client.run.store import StoreError
+    from bench_client.run.store import FolderError, StoreError
     from bench_client.wire.endpoint import EndpointError
-    from server_launchers.presets import SettingsError
+    from server_launchers.presets import EngineError, SettingsError
     from server_launchers.process import LaunchError
 
     if isinstance(error, click.exceptions.Exit):
@@ -26,8 +38,10 @@ def exit_code_of(error: Exception) -> int:
         ScenarioError: USAGE,
         EndpointError: USAGE,
         GateError: USAGE,
+        EngineError: LAUNCH,
         SettingsError: USAGE,
         ServerError: INVALID,
+        FolderError: USAGE,
         StoreError: INVALID,
         LaunchError: LAUNCH,
     }

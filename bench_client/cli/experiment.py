@@ -1,11 +1,7 @@
 """Run the arms one after another, show how it goes, end with the comparison."""
 
-import signal
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
 
 import click
 from msgspec import Struct
@@ -18,7 +14,7 @@ from bench_client.records import Plan
 from bench_client.report.arms import make_report
 from bench_client.run.arm import ArmResult, ArmRun
 from bench_client.run.blocks import blocks
-from bench_client.run.interrupts import StopAtOnce
+from bench_client.run.interrupts import StopAtOnce, interruptible
 from bench_client.run.options import Arm, Observer, RunOptions
 from bench_client.run.secrets import scrubbed
 from bench_client.run.store import StoreError
@@ -42,22 +38,37 @@ def run_experiment(experiment: Experiment, *, quiet: bool, as_json: bool) -> int
     observer = Silent() if quiet else ProgressLine(sys.stderr)
     begun: dict[int, ArmRun] = {}
     failure: BaseException | None = None
-    with terminable(), observer:
+    with interruptible(observer.note) as orders:
         try:
-            _measure(experiment, begun, observer)
+            with observer:
+                _measure(experiment, begun, observer)
         except StopAtOnce:
             raise
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (raised again below)
             failure = error
+        orders.deferred = True  # reports are written and shown first
+        observer.reporting()
         done, unsaved = _finish(arm for arm in begun.values() if arm.measured)
-    failure = failure or unsaved
-    if done:
-        _report(done, quiet=quiet, as_json=as_json)
-    for line in (line for arm in begun.values() for line in arm.left_behind):
-        click.echo(f"bench-client: {line}", err=True)
+        failure = failure or unsaved
+        if done:
+            _report(done, quiet=quiet, as_json=as_json)
+        for line in _last_words(begun.values(), observer.noted):
+            click.echo(f"bench-client: {line}", err=True)
     if failure:
         raise _without(failure, experiment.options.secrets)
-    return _exit_code(done)
+    return INTERRUPTED if orders.came else _exit_code(done)
+
+
+def _last_words(arms: Iterable[ArmRun], interrupted: str | None) -> Iterator[str]:
+    """What servers have left behind, and what a signal came in the midst of."""
+    unmeasured = ""
+    for arm in arms:
+        yield from arm.left_behind
+        if not arm.measured:
+            log = arm.discard()
+            unmeasured = f": nothing of {arm.name} was measured" + (f", see {log}" if log else "")
+    if interrupted:
+        yield f"interrupted while {interrupted}{unmeasured}"
 
 
 def _measure(experiment: Experiment, begun: dict[int, ArmRun], observer: Observer) -> None:
@@ -127,17 +138,3 @@ def _exit_code(done: list[ArmResult]) -> int:
             click.echo(f"bench-client: {died}{header.note}", err=True)
     failed = any(result.summary.requests.failed for result in done)
     return INVALID if failed or any(r.summary.verdict == "invalid" for r in done) else 0
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """SIGTERM ends the program as Ctrl-C does, so that servers are torn down."""
-
-    def stop(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

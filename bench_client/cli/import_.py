@@ -38,6 +38,7 @@ def import_command(files: tuple[Path, ...], results: Path, as_json: bool, quiet:
 
 
 def _runs(path: Path) -> Any:
+    from bench_client.cli.errors import ArgumentError
     from bench_client.imports.files import import_bytes
 
     piped = path == Path("-")
@@ -45,6 +46,6 @@ def _runs(path: Path) -> Any:
         data = sys.stdin.buffer.read() if piped else path.read_bytes()
         return import_bytes("standard input" if piped else path.name, data)
     except OSError as error:
-        raise click.ClickException(f"cannot read {path}: {error.strerror}") from error
+        raise ArgumentError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise ArgumentError(str(error)) from error

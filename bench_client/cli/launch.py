@@ -14,7 +14,13 @@ from bench_client.cli.options import MOST_IN_FLIGHT, server_options
 @click.command()
 @click.argument("name")
 @click.option("--print", "only_print", is_flag=True, help="Print the shell line instead.")
-@click.option("--concurrency", type=click.IntRange(1, MOST_IN_FLIGHT), default=1, show_default=True)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, MOST_IN_FLIGHT),
+    default=1,
+    show_default=True,
+    help="Requests at once that it is to have room for.",
+)
 @click.option(
     "--log",
     type=click.Path(path_type=Path),
@@ -45,11 +51,11 @@ def _meant(command: Any) -> str:
 
 
 def _serve(command: Any, log: Path | None) -> int:
-    from bench_client.cli.experiment import terminable
+    from bench_client.run.interrupts import interruptible
     from server_launchers.process import ServerProcess
 
     own = Path(f"{command.name}-{urlsplit(command.url).port}.log")
-    with terminable():
+    with interruptible():
         process = ServerProcess.start(command, log or own)
         try:
             return _until_ended(process)
@@ -62,8 +68,12 @@ def _until_ended(process: Any) -> int:
     from server_launchers.process import LaunchError
 
     command = process.command
-    click.echo(f"launching {command.name}, its log is {process.log} ...", err=True)
-    process.wait_ready()
+    try:
+        click.echo(f"launching {command.name}, its log is {process.log} ...", err=True)
+        process.wait_ready()
+    except KeyboardInterrupt:
+        click.echo(f"bench-client: interrupted while launching {command.name}", err=True)
+        raise
     click.echo(f"{command.served_model_name} is served at {command.url}, Ctrl-C ends it")
     sys.stdout.flush()
     try:

@@ -5,6 +5,7 @@ from typing import Any
 
 from bench_client.plan.scenario import load_scenario
 from bench_client.run.options import Arm
+from server_launchers.given import check_given
 from server_launchers.launch import prepare, prepare_elsewhere
 from server_launchers.presets import Presets, load
 from server_launchers.settings import LaunchCommand
@@ -28,9 +29,11 @@ def launch_arms(given: Mapping[str, Any]) -> tuple[Arm, ...]:
     """An arm for each `--server`. All are checked before the first is launched.
 
     Raises:
-        SettingsError: an unknown name, a missing engine, settings that exclude each other.
+        SettingsError: an unknown name, settings that exclude each other, an option that none heeds.
+        EngineError: a missing engine.
     """
     presets = load(given["presets"])
+    check_given(given["servers"], presets, overrides(given))
     return tuple(_arm(name, presets, given) for name in given["servers"])
 
 
@@ -48,7 +51,9 @@ def _arm(name: str, presets: Presets, given: Mapping[str, Any]) -> Arm:
 
 def printable_command(name: str, given: Mapping[str, Any]) -> LaunchCommand:
     """The command for a machine that may not be this one."""
-    return prepare_elsewhere(name, load(given["presets"]), overrides(given))
+    presets = load(given["presets"])
+    check_given((name,), presets, overrides(given))
+    return prepare_elsewhere(name, presets, overrides(given))
 
 
 def overrides(given: Mapping[str, Any]) -> dict[str, object]:

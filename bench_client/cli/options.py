@@ -140,13 +140,25 @@ server_options = options(
     click.option("--model", help="A model preset (qwen3-8b, llama-3.1-8b), a path or a hub id."),
     click.option("--draft-model", help="The EAGLE3 head: a path or a hub id."),
     click.option("--served-model-name", help="The name that requests give the model."),
-    click.option("--port", type=click.IntRange(1, 65535), help="Port of a launched server."),
     click.option(
-        "--spec-steps", type=click.IntRange(1, 1000), help="Draft steps of each verify step."
+        "--port",
+        type=click.IntRange(1, 65535),
+        help="Port of a launched server [default: the presets'].",
     ),
-    click.option("--spec-topk", type=click.IntRange(1, 1000), help="Branches of each draft step."),
     click.option(
-        "--spec-draft-tokens", type=click.IntRange(1, 10_000), help="Draft tokens verified."
+        "--spec-steps",
+        type=click.IntRange(1, 1000),
+        help="Draft steps of each verify step [default: the presets'].",
+    ),
+    click.option(
+        "--spec-topk",
+        type=click.IntRange(1, 1000),
+        help="Branches of each draft step; 1 is a chain [default: the presets'].",
+    ),
+    click.option(
+        "--spec-draft-tokens",
+        type=click.IntRange(1, 10_000),
+        help="Tokens that a step verifies, its root included [default: the presets'].",
     ),
     click.option(
         "--simulate-accept-length",
@@ -162,13 +174,27 @@ server_options = options(
     click.option(
         "--engine-python",
         type=click.Path(path_type=Path),
-        help="The Python that has the engine installed.",
+        help="The Python that has the engine [default: .engines/ENGINE's, else the client's].",
     ),
     click.option(
         "--presets",
         type=click.Path(path_type=Path),
-        help="A file of your own presets.",
+        help="A file of your own presets [default: ~/.config/bench-client/presets.toml].",
     ),
+)
+
+# What a server that runs already would not heed.
+LAUNCH_ONLY = (
+    *("draft_model", "port", "spec_steps", "spec_topk", "spec_draft_tokens"),
+    *("simulate_accept_length", "launch_args", "engine_python", "presets"),
+)
+
+transport_option = click.option(
+    "--transport",
+    type=click.Choice(["wire", "httpx", "openai"]),
+    default="wire",
+    show_default=True,
+    help="wire is the instrument; the others show what an application sees.",
 )
 
 results_option = click.option(

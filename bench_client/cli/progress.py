@@ -11,19 +11,42 @@ _LOG_EVERY_S = 10.0
 
 
 class Silent:
-    """Shows nothing."""
+    """Shows nothing, but knows what is being done.
+
+    `noted` is what was being done when `note` was called; null while requests are measured, which
+    `interrupted` tells of.
+    """
+
+    def __init__(self) -> None:
+        self._doing: str | None = None
+        self.noted: str | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         pass
 
+    def note(self) -> None:
+        """A signal has come."""
+        self.noted = self._doing
+
+    def reporting(self) -> None:
+        """All is measured."""
+        self._doing = "the reports were written"
+
     def phase(self, text: str) -> None:
-        """Nothing."""
+        """What is being waited for."""
+        self._doing = text
 
     def begin(self, arm: str, total: int) -> None:
-        """Nothing."""
+        """The clock starts."""
+        self._doing = None
 
     def record(self, record: RequestRecord) -> None:
         """Nothing."""
@@ -32,18 +55,16 @@ class Silent:
         """Nothing."""
 
 
-class ProgressLine:
+class ProgressLine(Silent):
     """An arm's block as it goes. Prints between requests, never while one is measured alone."""
 
     def __init__(self, out: TextIO) -> None:
+        super().__init__()
         self._out = out
         self._live = out.isatty()
         self._arm = ""
         self._total = self._ok = self._failed = self._tokens = 0
         self._began = self._shown = 0.0
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self,
@@ -55,10 +76,12 @@ class ProgressLine:
 
     def phase(self, text: str) -> None:
         """What is being waited for."""
+        super().phase(text)
         self._show(f"{text} ...")
 
     def begin(self, arm: str, total: int) -> None:
         """The clock starts."""
+        super().begin(arm, total)
         self._arm, self._total = arm, total
         self._ok = self._failed = self._tokens = 0
         self._began = time.monotonic()

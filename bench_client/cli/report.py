@@ -125,6 +125,7 @@ def _print_blocks(found: Sequence[Any], version: str, *, strict: bool) -> None:
 
 
 def _write_foreign(found: Sequence[Any], given: Mapping[str, Any]) -> None:
+    from bench_client.cli.errors import ArgumentError
     from bench_client.report.sglang_block import LATEST
     from bench_client.report.sglang_jsonl import sglang_jsonl
     from bench_client.report.vllm_json import vllm_json
@@ -141,7 +142,7 @@ def _write_foreign(found: Sequence[Any], given: Mapping[str, Any]) -> None:
         if vllm:
             vllm.write_text(_line(vllm_json(*found[0])), encoding="utf-8")
     except OSError as error:
-        raise click.ClickException(f"cannot write {error.filename}: {error.strerror}") from error
+        raise ArgumentError(f"cannot write {error.filename}: {error.strerror}") from error
 
 
 def _line(text: str) -> str:

@@ -5,104 +5,25 @@ from typing import Any
 
 import click
 
-from bench_client.cli.extra_body import ExtraBody
-from bench_client.cli.options import (
-    MOST_IN_FLIGHT,
-    MOST_REPEATS,
-    MOST_SEED,
-    MOST_TOKENS,
-    Header,
-    Number,
-    Rate,
-    Workers,
-    options,
-    results_option,
-    server_options,
-)
-
-_plan_options = options(
-    click.option("--scenario", default="eleven-prompts", show_default=True, help="Name or file."),
-    click.option(
-        "--concurrency",
-        type=click.IntRange(1, MOST_IN_FLIGHT),
-        help="Requests in flight [default: 1].",
-    ),
-    click.option("--request-rate", type=Number(1e-3, 1e6), help="Open loop: requests/s."),
-    click.option(
-        "--burstiness",
-        type=Number(1e-2, 1e4),
-        help="Shape of the open loop's gaps: 1 is Poisson.",
-    ),
-    click.option(
-        "--max-concurrency",
-        type=click.IntRange(1, MOST_IN_FLIGHT),
-        help="Cap on an open loop's requests in flight.",
-    ),
-    click.option("--temperature", type=Number(0, 100), help="[default: 0.6]"),
-    click.option(
-        "--max-tokens",
-        type=click.IntRange(1, MOST_TOKENS),
-        help="Limit on each answer's tokens. A prompt with a limit of its own keeps the smaller of "
-        "both [default: the scenario's, else 1024].",
-    ),
-    click.option("--ignore-eos", is_flag=True, help="Generate to the token limit."),
-    click.option("--repeat", type=click.IntRange(1, MOST_REPEATS), default=1, show_default=True),
-    click.option("--warmup", type=click.IntRange(0, MOST_REPEATS), default=2, show_default=True),
-    click.option("--seed", type=click.IntRange(0, MOST_SEED), default=0, show_default=True),
-    click.option(
-        "--extra-body",
-        type=ExtraBody(),
-        help="JSON merged into every request; not what has an option here.",
-    ),
-    click.option(
-        "--api",
-        type=click.Choice(["chat", "completions", "generate"]),
-        default="chat",
-        show_default=True,
-    ),
-)
-
-_client_options = options(
-    click.option(
-        "--transport",
-        type=click.Choice(["wire", "httpx", "openai"]),
-        default="wire",
-        show_default=True,
-        help="wire is the instrument; the others show what an application sees.",
-    ),
-    click.option(
-        "--workers",
-        type=Workers(),
-        default="1",
-        show_default=True,
-        metavar="N|ray://ADDRESS",
-        help="Processes that send, or a Ray cluster: one a node, or ?workers=N.",
-    ),
-    click.option("--calibrate/--no-calibrate", default=True, help="Measure the client's error."),
-    click.option(
-        "--ca",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="CA file to trust for https.",
-    ),
-    click.option("--insecure", is_flag=True, help="Trust any certificate."),
-    click.option("--rate-limit", type=Rate(), help="For hosted APIs: N/s, N/min or N/h."),
-    click.option("--retry-429", is_flag=True, help="Wait where the server says Retry-After."),
-    click.option("--stall-timeout", type=Number(0, 86_400, above=True), default=120.0),
-    click.option("--api-key-env", metavar="NAME", help="Variable that holds the API key."),
-    click.option("--header", "headers", type=Header(), multiple=True, help="'Name: value'."),
-    click.option("--save-text", is_flag=True, help="Keep the answers in requests.jsonl."),
-    click.option("--quiet", is_flag=True, help="No progress, no report."),
-    click.option("--json", "as_json", is_flag=True, help="Print the summaries as JSON."),
-)
+from bench_client.cli.options import LAUNCH_ONLY, Rate, results_option, server_options
+from bench_client.cli.run_options import client_options, plan_options
 
 
 @click.command()
-@click.option("--server", "servers", multiple=True, help="A server to launch; may be repeated.")
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="NAME",
+    help="A server to launch; may be repeated, the first is the baseline: sglang, sglang-eagle3, "
+    "vllm, vllm-eagle3, transformers, transformers-eagle3, eagle-plain, sim, sim-eagle3, or of "
+    "your own presets.",
+)
 @click.option("--url", help="Root of a server that runs already.")
 @click.option("--name", help="With --url: what to call it in the report.")
 @server_options
-@_plan_options
-@_client_options
+@plan_options
+@client_options
 @results_option
 def run(**given: Any) -> int:
     """Replay a scenario against one or more servers and report.
@@ -119,14 +40,9 @@ def run(**given: Any) -> int:
 
 
 def _check(given: dict[str, Any]) -> None:
-    if bool(given["servers"]) == bool(given["url"]):
-        raise click.UsageError("give --server NAME (may be repeated) or --url URL")
+    _check_servers(given)
     if given["transport"] == "openai" and given["api"] == "generate":
         raise click.UsageError("the openai SDK has no --api generate: take --transport httpx")
-    if given["name"] and not given["url"]:
-        raise click.UsageError("--name goes with --url; a --server has its own")
-    if len(set(given["servers"])) < len(given["servers"]):
-        raise click.UsageError("a --server is named twice; to repeat it use --repeat")
     if given["request_rate"] is None:
         for name in ("burstiness", "max_concurrency"):
             if given[name] is not None:
@@ -134,6 +50,21 @@ def _check(given: dict[str, Any]) -> None:
                 raise click.UsageError(f"{flag} goes with --request-rate")
     elif given["concurrency"] is not None:
         raise click.UsageError("--concurrency is a closed loop, --request-rate an open one")
+
+
+def _check_servers(given: dict[str, Any]) -> None:
+    servers, url = given["servers"], given["url"]
+    if servers and url:
+        raise click.UsageError("--server launches one, --url measures one that runs: not both")
+    if not servers and not url:
+        raise click.UsageError("give --server NAME (may be repeated) or --url URL")
+    if given["name"] and not url:
+        raise click.UsageError("--name goes with --url; a --server has its own")
+    if len(set(servers)) < len(servers):
+        raise click.UsageError("a --server is named twice; to repeat it use --repeat")
+    for option in click.get_current_context().command.params if url else ():
+        if option.name in LAUNCH_ONLY and given[option.name]:
+            raise click.UsageError(f"{option.opts[0]} goes with --server, not with --url")
 
 
 def _workers(count: int | None, ray: str | None) -> dict[str, Any]:

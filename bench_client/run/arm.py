@@ -64,6 +64,11 @@ class ArmRun:
         self._folder.write_header(self._first)
 
     @property
+    def name(self) -> str:
+        """The arm's."""
+        return self._arm.name
+
+    @property
     def measured(self) -> bool:
         """Whether there is anything to report."""
         return self._measured is not None
@@ -168,13 +173,25 @@ class ArmRun:
         header = self._measured
         if header is None or not self._options.calibrate:
             return
-        self._observer.phase("calibrating the client")
+        self._observer.phase(f"calibrating the client for {self.name}")
         try:
             header = _calibrated(header, self._folder, self._options)
         except (LaunchError, WorkerError, OSError, httpx.HTTPError) as error:
             notes = filter(None, (header.note, f"not calibrated: {error}"))
             header = msgspec.structs.replace(header, note="; ".join(notes))
         self._folder.write_header(header)
+
+    def discard(self) -> Path | None:
+        """It could not be measured: remove the folder, unless it has a server's log or records.
+
+        This, if so.
+        """
+        log, records = (self._folder.path / name for name in ("server.log", "requests.jsonl"))
+        if log.is_file() or records.stat().st_size:
+            self._folder.close()
+            return log if log.is_file() else records
+        self._folder.discard()
+        return None
 
     def finish(self) -> ArmResult:
         """Fold and report; a full disk keeps nobody from seeing it. StoreError: unreadable."""

@@ -1,6 +1,8 @@
 """The only writer of results, and their reader."""
 
 import os
+import shutil
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +21,10 @@ _SLUG_LETTERS = 36
 
 class StoreError(Exception):
     """Results cannot be written or read; the message is one line that says what to do."""
+
+
+class FolderError(StoreError):
+    """A folder that was named is none to read results from, or to write them to."""
 
 
 class _Format(Struct):
@@ -57,7 +63,7 @@ class RunFolder:
             path = _fresh(results, name)
             return cls(path, secrets)
         except OSError as error:
-            raise StoreError(_cannot("write results to", results, error)) from error
+            raise FolderError(_cannot("write results to", results, error)) from error
 
     def append(self, record: RequestRecord) -> None:
         """One more line of `requests.jsonl`."""
@@ -95,6 +101,11 @@ class RunFolder:
         """No more records."""
         os.close(self._requests)
 
+    def discard(self) -> None:
+        """There is nothing to keep."""
+        self.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def __enter__(self) -> Self:
         return self
 
@@ -105,6 +116,17 @@ class RunFolder:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def check_results(results: Path) -> None:
+    """Make a folder there, as a run would, and take it away again. FolderError as for a run."""
+    made = [each for each in (results, *results.parents) if not os.path.lexists(each)]
+    try:
+        RunFolder.create(results, "check", "check").discard()
+    finally:
+        for each in made:
+            with suppress(OSError):
+                each.rmdir()
 
 
 def replace_text(target: Path, text: str) -> None:
@@ -124,7 +146,7 @@ def load_run(path: Path) -> Run:
     Telemetry that is damaged is left out, and the header's note says so.
 
     Raises:
-        StoreError: not a results folder, or one of a newer format.
+        FolderError: not a results folder, or one of a newer format.
     """
     try:
         header = _header(path)
@@ -132,9 +154,9 @@ def load_run(path: Path) -> Run:
         telemetry, damaged = _telemetry(path)
         log = _log(path, header)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise StoreError(f"{path} is not a results folder: it has no run.json") from error
+        raise FolderError(f"{path} is not a results folder: it has no run.json") from error
     except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+        raise FolderError(f"cannot read {path}: {error.strerror or error}") from error
     return Run(
         header=_noted(header, damaged),
         records=tuple(_records(path, lines)),
@@ -149,10 +171,10 @@ def _header(path: Path) -> RunHeader:
     try:
         found = msgspec.json.decode(whole, type=_Format).format
         if found > FORMAT:
-            raise StoreError(f"{path} has format {found}; this bench-client reads {FORMAT}")
+            raise FolderError(f"{path} has format {found}; this bench-client reads {FORMAT}")
         return msgspec.json.decode(whole, type=RunHeader)
     except msgspec.DecodeError as error:
-        raise StoreError(f"{path}/run.json cannot be read: {error}") from error
+        raise FolderError(f"{path}/run.json cannot be read: {error}") from error
 
 
 def _noted(header: RunHeader, damaged: int) -> RunHeader:
@@ -169,7 +191,7 @@ def _records(path: Path, lines: bytes) -> list[RequestRecord]:
     try:
         records = [decoder.decode(line) for line in whole.split(b"\n") if line]
     except msgspec.DecodeError as error:
-        raise StoreError(f"{path}/requests.jsonl cannot be read: {error}") from error
+        raise FolderError(f"{path}/requests.jsonl cannot be read: {error}") from error
     try:
         # A client killed inside a write leaves half a line; one killed before the newline, a whole.
         return [*records, decoder.decode(cut)] if cut else records

@@ -3,6 +3,13 @@
 # Called again after a failure it goes on where it stopped. README.md lists the settings.
 set -euo pipefail
 
+if (($#)); then
+  echo "usage: matrix.sh, with its settings in the environment: SYSTEMS, CONCURRENCIES, SCENARIO,"
+  echo "RESULTS, MODEL and others, which ${BASH_SOURCE[0]%/*}/README.md lists"
+  [[ $* == --help ]] && exit 0
+  exit 2
+fi >&"$([[ $* == --help ]] && echo 1 || echo 2)"
+
 systems=${SYSTEMS:-transformers transformers-eagle3 vllm vllm-eagle3 sglang sglang-eagle3}
 read -ra systems <<<"$systems"
 read -ra concurrencies <<<"${CONCURRENCIES:-1 2}"
@@ -15,6 +22,10 @@ stopped=      # the exit code that a signal asks for
 failed=0      # cells that failed
 stuck=        # set once a server has left something behind that the next would meet
 notes=()      # what became of each cell
+drafts=()     # options in EXTRA_ARGS that are refused where nothing is drafted, with their values
+naming=()     # options that say what a system's name means
+others=()     # all of EXTRA_ARGS but the drafts
+declare -A heeded # the drafts that a system takes
 declare -A at # results folder by "SYSTEM CONCURRENCY", of cells that ran to their end
 
 say() { printf 'matrix: %s\n' "$*" >&2; }
@@ -44,6 +55,58 @@ lock() {
   fi
 }
 
+sort_extra() {
+  local i word
+  [[ -z ${MODEL:-} ]] || naming+=(--model "$MODEL")
+  for ((i = 0; i < ${#extra[@]}; i++)); do
+    word=${extra[i]}
+    case $word in
+      --draft-model | --spec-* | --simulate-accept-length)
+        [[ $word == *=* ]] || word+=" ${extra[++i]:-}"
+        drafts+=("$word")
+        ;;
+      --draft-model=* | --simulate-accept-length=*) drafts+=("$word") ;;
+      --presets | --model)
+        naming+=("$word" "${extra[i + 1]:-}")
+        others+=("$word" "${extra[++i]:-}")
+        ;;
+      --presets=* | --model=*) naming+=("$word") others+=("$word") ;;
+      --launch-arg) others+=("$word" "${extra[++i]:-}") ;; # whose value may look like any of these
+      *) others+=("$word") ;;
+    esac
+  done
+}
+
+# Ends where there is no such system; finds out which of the drafts it takes.
+check_system() {
+  local each own said
+  heeded[$1]=
+  for each in "${drafts[@]}"; do
+    read -ra own <<<"$each"
+    said=$(bench-client launch "$1" --print "${naming[@]}" "${own[@]}" 2>&1) || true
+    [[ $said == *"none of the servers speculates"* ]] || heeded[$1]+="$each "
+  done
+  read -ra own <<<"${heeded[$1]}"
+  if ! said=$(bench-client launch "$1" --print "${naming[@]}" "${own[@]}" 2>&1); then
+    say "SYSTEMS: ${said#bench-client: }"
+    exit 2
+  fi
+}
+
+# What every cell would fail by is said before the first is measured.
+check() {
+  local each
+  for each in "${concurrencies[@]}"; do
+    if [[ ! $each =~ ^[1-9][0-9]{0,4}$ ]]; then
+      say "CONCURRENCIES: $each is no number of requests in flight"
+      exit 2
+    fi
+  done
+  for each in "${systems[@]}"; do
+    check_system "$each"
+  done
+}
+
 python_of() {
   case $1 in
     transformers-eagle*) echo "${EAGLE_PYTHON:-}" ;;
@@ -55,7 +118,7 @@ python_of() {
 
 # Sets `options`, what is measured, and `cell`, the same as one word: other settings, other cell.
 choose() {
-  local python
+  local python own
   python=$(python_of "$1")
   options=(--server "$1" --concurrency "$2" --scenario "${SCENARIO:-eleven-prompts}")
   [[ -z ${MODEL:-} ]] || options+=(--model "$MODEL")
@@ -63,7 +126,8 @@ choose() {
   [[ -z ${TEMPERATURE:-} ]] || options+=(--temperature "$TEMPERATURE")
   [[ -z ${REPEAT:-} ]] || options+=(--repeat "$REPEAT")
   [[ -z $python ]] || options+=(--engine-python "$python")
-  options+=("${extra[@]}")
+  read -ra own <<<"${heeded[$1]}"
+  options+=("${others[@]}" "${own[@]}")
   cell=$(printf ' %q' "${options[@]}")
   cell=${cell# }
 }
@@ -195,6 +259,8 @@ if ! command -v bench-client >/dev/null; then
   say "bench-client is not on the PATH: activate the environment that has it"
   exit 2
 fi
+sort_extra
+check
 mkdir -p "$results"
 lock
 files=$(contents)

@@ -17,7 +17,7 @@ def test_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
     bare.chmod(0o755)
     done = bench_client("doctor", "transformers", "--engine-python", bare, "--results", tmp_path)
     assert done.returncode == 3
-    assert "[v1]/python" in "".join(done.stdout.split())
+    assert f"not in {bare} " in " ".join(done.stdout.split())
     assert "'transformers[serving]'" in done.stdout
 
 
@@ -38,3 +38,32 @@ def test_a_bad_preset_is_one_line(tmp_path: Path, port: str) -> None:
     done = bench_client("doctor", "--presets", path)
     assert done.returncode == 2
     assert "[engines.vllm] port: " in one_line(done)
+
+
+def test_a_results_folder_that_a_run_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for results in (tmp_path / "file", "/proc/none"):
+        done = bench_client("doctor", "sim", "--port", free_port(), "--results", results)
+        assert done.returncode == 3
+        told = " ".join(done.stdout.split())
+        refused, advice = f"cannot write results to {results}: ", "give another folder by --results"
+        assert f"disk for results unusable {refused}" in told
+        assert f"-> {advice}" in told
+        ran = bench_client("run", "--server", "sim", "--port", free_port(), "--results", results)
+        assert refused in one_line(ran)
+        assert advice in one_line(ran)
+        assert bench_client("doctor", "--results", results).returncode == 0
+
+
+def test_it_leaves_no_folder_behind(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for results in (tmp_path / "not" / "yet", tmp_path / "there"):
+        done = bench_client("doctor", "sim", "--port", free_port(), "--results", results)
+        assert done.returncode == 0, done.stdout
+    assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
+
+
+def test_a_long_path_is_in_one_piece(tmp_path: Path) -> None:
+    results = tmp_path / ("deep" * 20) / ("deeper" * 20)
+    done = bench_client("doctor", "sim", "--port", free_port(), "--results", results)
+    assert str(results) in done.stdout

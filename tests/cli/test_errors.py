@@ -2,11 +2,12 @@
 
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.helpers import BENCH_CLIENT, bench_client, one_line, prompts
+from tests.cli.helpers import BENCH_CLIENT, bench_client, folder, one_line, prompts
 from tests.conftest import StartSim, free_port
 
 
@@ -15,7 +16,6 @@ from tests.conftest import StartSim, free_port
     [
         ((), 2, "--server NAME"),
         (("--server", "sgalng"), 2, "did you mean sglang"),
-        (("--server", "sim", "--url", "http://127.0.0.1:1"), 2, "--url"),
         (("--server", "sim", "--server", "sim"), 2, "--repeat"),
         (("--server", "sim", "--scenario", "nine"), 2, "eleven-prompts"),
         (("--server", "sim", "--scenario", "/none.jsonl"), 2, "/none.jsonl"),
@@ -36,11 +36,17 @@ from tests.conftest import StartSim, free_port
         (("--url", "http://127.0.0.1:1", "--ca", "/none.pem"), 2, "/none.pem"),
         (("--server", "sim", "--name", "\udcff"), 2, "UTF-8"),
         (("launch", "sim", "--log", "/tmp"), 3, "cannot start it with its log in /tmp"),
-        (("report", "/etc/hostname"), 1, "not a results folder"),
-        (("report", "/tmp"), 1, "not a results folder"),
+        (("report", "/etc/hostname"), 2, "not a results folder"),
+        (("report", "/tmp"), 2, "not a results folder"),
+        (("compare", "/none", "/none"), 2, "/none is not a results folder"),
+        (("import", "/none"), 2, "bench-client: cannot read /none: No such file"),
+        (("import", "/dev/null"), 2, "nothing to import"),
+        (("run", "--server", "sim", "--results", "/proc/none"), 2, "give another folder"),
+        (("--server", "sim", "--url", "http://127.0.0.1:1"), 2, "not both"),
         (("compare", "/tmp"), 2, "two runs"),
         (("compare", "/a", "/b", "--gate", "tps >= 1"), 2, "tps"),
         (("launch", "nothing"), 2, "nothing"),
+        (("--server", "sim", "--presets", "/none.toml"), 2, "presets /none.toml: No such file"),
         (("frobnicate",), 2, "frobnicate"),
     ],
 )
@@ -54,12 +60,39 @@ def test_wrong_usage(arguments: tuple[str, ...], code: int, said: str, tmp_path:
     assert not list(tmp_path.rglob("run.json"))
 
 
+def test_an_unwritable_file_of_another_tool(tmp_path: Path, start_sim: StartSim) -> None:
+    done = bench_client(
+        *("--url", start_sim("--fixed", "5:1"), "--max-tokens", 2, "--no-calibrate", "--quiet"),
+        *("--scenario", prompts(tmp_path / "p.jsonl"), "--results", tmp_path / "r"),
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    for option in ("--vllm-json", "--sglang-jsonl"):
+        done = bench_client("report", folder(tmp_path / "r"), option, "/none/x.json")
+        assert done.returncode == 2
+        assert one_line(done) == (
+            "bench-client: cannot write /none/x.json: No such file or directory"
+        )
+
+
+def test_an_engine_that_is_missing_cannot_be_launched(tmp_path: Path) -> None:
+    """Not wrong usage, as a Python that is not there."""
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    given = ("--engine-python", bare, "--results", tmp_path / "r")
+    done = bench_client("--server", "vllm", *given)
+    assert done.returncode == 3
+    assert "vllm is not installed in" in one_line(done)
+    assert not (tmp_path / "r").exists()
+
+
 def test_nothing_listens(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     done = bench_client("--url", url, "--results", tmp_path)
     assert done.returncode == 1
     assert url in one_line(done)
     assert "is the server up" in one_line(done)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_that_the_server_lacks(tmp_path: Path, start_sim: StartSim) -> None:
@@ -85,7 +118,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
 def test_a_results_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = bench_client("--server", "sim", "--results", tmp_path / "file")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "--results" in one_line(done)
 
 

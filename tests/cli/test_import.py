@@ -40,7 +40,7 @@ def test_several_files_are_one_object(tmp_path: Path) -> None:
 def test_nothing_is_written_where_one_file_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").touch()
     done = bench_client("import", BLOCK, tmp_path / "empty.txt", "--results", tmp_path / "r")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "empty.txt: nothing to import" in one_line(done)
     assert not (tmp_path / "r").exists()
 

@@ -1,6 +1,7 @@
 """What the command line's options ask of the servers that it launches."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from bench_client.cli.launching import MOST_PLANNED, overrides, planned_concurrency
 from server_launchers import presets
+from server_launchers.given import check_given
 from server_launchers.launch import command
 from server_launchers.presets import SettingsError, load
 from server_launchers.resolve import resolve
@@ -94,6 +96,88 @@ def test_what_cannot_be_is_one_line_before_any_launch(
     done = bench_client("run", "--server", "sim", *options, *more)
     assert done.returncode == 2
     assert said in one_line(done)
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("launch", "sglang", "--print", "--draft-model", "X/Y"), "--draft-model: none of the ser"),
+        (
+            ("launch", "sglang", "--print", "--spec-steps", 5),
+            "--spec-steps: none of the servers sp",
+        ),
+        (
+            ("launch", "transformers", "--print", "--spec-topk", 2),
+            "--spec-topk: none of the server",
+        ),
+        (("launch", "eagle-plain", "--print", "--spec-steps", 2), "--spec-steps: none of the serv"),
+        (
+            ("launch", "sglang", "--print", "--engine-python", "/none/p"),
+            "/none/p: there is no such",
+        ),
+        (
+            ("run", "--server", "sim", "--simulate-accept-length", 2),
+            "--simulate-accept-length: none",
+        ),
+        (
+            ("run", "--server", "sim", "--engine-python", "/none/p"),
+            "/none/p: there is no such prog",
+        ),
+        (("run", "--server", "sim", "--engine-python", sys.executable), "client's own Python"),
+        (("launch", "sglang", "--print", "--model", "Qwen3-8B"), "did you mean qwen3-8b?"),
+        (("launch", "sglang-eagle3", "--print", "--model", "qwen3-8B"), "did you mean qwen3-8b?"),
+    ],
+)
+def test_what_no_server_would_heed_is_refused(
+    tmp_path: Path, arguments: tuple[object, ...], said: str
+) -> None:
+    done = bench_client(*arguments, "--presets", own(tmp_path))
+    assert done.returncode == 2
+    assert said in one_line(done)
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("servers", "option"),
+    [
+        (("sglang", "sglang-eagle3"), {"spec_steps": 3, "spec_draft_tokens": 4}),
+        (("sglang", "vllm-eagle3"), {"draft_model": "X/Y"}),
+        (("eagle-plain",), {"draft_model": "X/Y"}),
+        (("sim", "vllm"), {"engine_python": sys.executable}),
+        (("vllm",), {"model": "some/Qwen3-8B"}),
+    ],
+)
+def test_what_one_server_heeds_all_may_be_given(
+    tmp_path: Path, servers: tuple[str, ...], option: dict[str, Any]
+) -> None:
+    asked = overrides(given(tmp_path, **option))
+    check_given(servers, load(), asked)
+    for name in servers:
+        resolve(name, load(), asked)
+
+
+def test_a_folder_may_be_named_like_a_preset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Qwen3-8B").mkdir()
+    assert "Qwen3-8B" in argv("vllm", given(tmp_path, model="Qwen3-8B"))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("--draft-model", "X/Y"), ("--port", 9), ("--spec-steps", 3), ("--spec-topk", 1)),
+        *(("--spec-draft-tokens", 4), ("--simulate-accept-length", 2), ("--launch-arg", "-x")),
+        *(("--engine-python", sys.executable), ("--presets", "p.toml")),
+    ],
+)
+def test_nothing_is_launched_by_url(tmp_path: Path, option: str, value: object) -> None:
+    url = ("--url", "http://127.0.0.1:1", "--results", tmp_path / "r")
+    done = bench_client("run", *url, option, value)
+    assert done.returncode == 2
+    assert f"{option} goes with --server, not with --url" in done.stderr
     assert not (tmp_path / "r").exists()
 
 

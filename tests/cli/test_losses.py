@@ -232,7 +232,7 @@ def test_the_sampler_leaves_a_full_disk_to_the_client() -> None:
 
 def test_a_folder_that_nobody_can_make(tmp_path: Path) -> None:
     done = bench_client("--server", "sim", "--results", "/proc/results")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "cannot write results to /proc/results" in one_line(done)
 
 

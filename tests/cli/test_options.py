@@ -1,6 +1,8 @@
 """Values that no option takes: refused when the command line is read."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import click
@@ -8,6 +10,7 @@ import pytest
 
 from bench_client.cli import cli
 from bench_client.cli.options import Number
+from server_launchers.presets import SHIPPED, parse
 
 
 def read(command: str, *arguments: object) -> dict[str, Any]:
@@ -101,3 +104,32 @@ def test_the_extra_body_leaves_to_options_what_they_set(name: str, instead: str)
 def test_the_extra_body_takes_the_rest() -> None:
     body = {"top_p": 0.9, "sampling_params": {"top_k": 5}, "chat_template_kwargs": {"seed": 1}}
     assert read("run", "--extra-body", json.dumps(body))["extra_body"] == body
+
+
+def test_every_option_says_what_it_is_and_its_default() -> None:
+    for name in cli.list_commands(click.Context(cli)):
+        command = cli.get_command(click.Context(cli), name)
+        assert command
+        for option in command.params:
+            if not isinstance(option, click.Option):
+                continue
+            assert option.help, f"{name} {option.opts[0]}"
+            if isinstance(option.default, int | float | str | Path) and not option.is_flag:
+                assert option.show_default, f"{name} {option.opts[0]}"
+
+
+def test_help_names_every_server_that_ships() -> None:
+    command = cli.get_command(click.Context(cli), "run")
+    assert command
+    (option,) = (each for each in command.params if each.name == "servers")
+    assert isinstance(option, click.Option)
+    named = set(re.findall(r"[a-z]+(?:-\w+)?(?=,)", option.help or ""))
+    assert set(parse(SHIPPED.read_text("utf-8"), "shipped").servers) <= named
+
+
+def test_the_default_temperature_is_the_scenarios() -> None:
+    command = cli.get_command(click.Context(cli), "run")
+    assert command
+    (option,) = (each for each in command.params if each.name == "temperature")
+    assert isinstance(option, click.Option)
+    assert "[default: the scenario's, else 0.6]" in (option.help or "")

@@ -127,9 +127,56 @@ def test_eagle_with_two_requests_at_a_time_is_no_failure(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "at concurrency 2: not run: transformers-eagle3 decodes one request" in done.stdout
     assert folders(tmp_path / "matrix") == []
-    unknown = matrix(tmp_path, SYSTEMS="transformers-eagle", CONCURRENCIES="2", RESULTS="matrix")
-    assert unknown.returncode == 1
-    assert "FAILED (exit code 2)" in unknown.stdout
+
+
+@pytest.mark.parametrize(
+    ("systems", "concurrencies", "said"),
+    [
+        (
+            "sim transformers-eagle",
+            "1",
+            "SYSTEMS: no server preset transformers-eagle: did you mean",
+        ),
+        ("sim", "1 x", "CONCURRENCIES: x is no number of requests in flight"),
+        ("sim", "0", "CONCURRENCIES: 0 is no number"),
+    ],
+)
+def test_what_it_is_to_measure_is_checked_before_the_first_cell(
+    tmp_path: Path, systems: str, concurrencies: str, said: str
+) -> None:
+    done = matrix(tmp_path, SYSTEMS=systems, CONCURRENCIES=concurrencies, RESULTS="matrix")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"matrix: {said}")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("-h", 2), ("sim", 2)])
+def test_it_takes_no_arguments(tmp_path: Path, argument: str, code: int) -> None:
+    done = subprocess.run(
+        [MATRIX, argument],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    usage, other = (done.stderr, done.stdout) if code else (done.stdout, done.stderr)
+    assert usage.startswith("usage: matrix.sh, with its settings in the environment: SYSTEMS")
+    assert other == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_draft_options_go_to_the_systems_that_draft(tmp_path: Path) -> None:
+    settings = small(tmp_path, SYSTEMS=SIMS, CONCURRENCIES="1")
+    settings["EXTRA_ARGS"] += " --spec-steps 3 --draft-model my/head"
+    done = matrix(tmp_path, **settings)
+    assert done.returncode == 0, done.stderr
+    plain, drafting = (options for _, _, options in rows(tmp_path / "matrix"))
+    assert "--spec-steps" not in plain
+    assert "--draft-model" not in plain
+    assert drafting.endswith(" --spec-steps 3 --draft-model my/head")
 
 
 def test_settings_reach_every_system(tmp_path: Path) -> None:
@@ -155,7 +202,7 @@ def test_settings_reach_every_system(tmp_path: Path) -> None:
         for system, engine in expected.items()
     ]
     for engine in set(expected.values()):
-        assert f"bench-client: /none/{engine} does not run" in done.stderr
+        assert f"--engine-python /none/{engine}: there is no such program" in done.stderr
 
 
 @pytest.mark.parametrize("like", ["Ctrl-C", "Slurm"])

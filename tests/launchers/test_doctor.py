@@ -37,7 +37,8 @@ def found(rows: tuple[Row, ...]) -> dict[str, Row]:
 
 
 def model(rows: tuple[Row, ...], name: str) -> Row:
-    (row,) = (row for row in rows if row.name == "model" and row.detail.startswith(f"{name}"))
+    weights = (row for row in rows if row.name in {"model", "draft model"})
+    (row,) = (row for row in weights if row.detail.startswith(name))
     return row
 
 
@@ -72,6 +73,8 @@ def test_every_finding_has_a_row(presets: Presets, tmp_path: Path) -> None:
     assert all(row.advice for row in rows if row.status != "ok")
     assert model(rows, "Qwen/Qwen3-8B").status == "missing"
     assert model(rows, "AngelSlim/Qwen3-8B_eagle3").status == "missing"
+    assert names["draft model"].detail.startswith("AngelSlim/Qwen3-8B_eagle3")
+    assert names["Hugging Face token"].status == "optional"  # nothing that is asked is gated
 
 
 def test_gpu_rows(presets: Presets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,6 +276,7 @@ def test_an_address_that_cannot_be_listened_on_is_a_line(presets: Presets, tmp_p
 def test_a_named_server_is_all_that_is_looked_at(presets: Presets, tmp_path: Path) -> None:
     names = found(doctor.rows(presets, tmp_path, ["sim"]))
     assert not {"vllm", "sglang", "transformers", "eagle", "model", "port 30000"} & set(names)
+    assert not {"GPU", "Hugging Face token", "disk for weights"} & set(names)
     assert "port 8000" in names
     unknown = found(doctor.rows(presets, tmp_path, ["vlm"]))["server vlm"]
     assert unknown.stops

@@ -109,21 +109,22 @@ def test_languages_are_measured_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("relative", "ci95", "told"),
+    ("relative", "ci95", "steps", "told"),
     [
-        (0.85, (0.8, 0.9), True),
-        (1.2, (1.1, 1.3), True),
-        (0.85, (0.7, 1.01), False),  # may be chance
-        (0.85, None, False),
-        (0.95, (0.94, 0.96), False),  # of no consequence
+        (0.85, (0.8, 0.9), 50, True),
+        (0.85, (0.8, 0.9), 49, False),  # one of several parts may look so
+        (1.2, (1.1, 1.3), 900, True),
+        (0.85, (0.7, 1.01), 900, False),  # may be chance
+        (0.85, None, 900, False),
+        (0.95, (0.94, 0.96), 900, False),  # of no consequence
     ],
 )
 def test_accept_length_along_the_answer_only_where_it_changes(
-    relative: float, ci95: tuple[float, float] | None, told: bool
+    relative: float, ci95: tuple[float, float] | None, steps: int, told: bool
 ) -> None:
     run, found = samples.eagle3()
     early, middle, late = samples.PARTS
-    late = replace(late, relative=relative, relative_ci95=ci95)
+    late = replace(late, relative=relative, relative_ci95=ci95, steps=steps)
     speculation = replace(samples.speculation(), by_answer_position=(early, middle, late))
     arm = make_report([(run, replace(found, speculation=speculation))]).arms[0]
     line = "along answer    4.12 at 0-31, 4.02 at 32-1023, 3.31 at 1024+ tokens"

@@ -1,4 +1,4 @@
-"""Options of the command line that none of the servers named would heed: refused, not ignored."""
+"""Options of the command line that no server would heed: told, and refused where they are wrong."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -9,27 +9,28 @@ from .resolve import SPECULATIVE
 
 
 def check_given(names: Sequence[str], presets: Presets, overrides: Mapping[str, object]) -> None:
-    """SettingsError, one line, for a draft option without a server that drafts, and for an engine's
-    Python that is not there, or that no server is run by. Unknown names are not looked at.
+    """SettingsError, one line, for an engine's Python that is not there or that runs no server."""
+    engines = {presets.servers[name]["engine"] for name in names if name in presets.servers}
+    if overrides.get("engine_python") is not None:
+        _check_python(str(overrides["engine_python"]), only_sim=engines == {"sim"})
 
-    One server that heeds an option is enough, so that the same options serve both arms.
+
+def unheeded(names: Sequence[str], presets: Presets, overrides: Mapping[str, object]) -> str | None:
+    """Which draft options do nothing, in a sentence; null where a server heeds them all.
+
+    Scripts give all arms the same options, so this is no error.
     """
     servers = [presets.servers[name] for name in names if name in presets.servers]
-    if len(servers) < len(names):
-        return
-    engines = {server["engine"] for server in servers}
-    given = [key for key, value in overrides.items() if value is not None]
-    if not any(server.get("speculative") for server in servers):
-        unused = [key for key in SPECULATIVE if key in given]
-        if "draft_model" in given and "eagle" not in engines:  # its plain baseline has the head too
-            unused.insert(0, "draft_model")
-        if unused:
-            raise SettingsError(
-                f"{_flag(unused[0])}: none of the servers speculates: leave it out, or add one that"
-                " does, such as --server sglang-eagle3"
-            )
-    if "engine_python" in given:
-        _check_python(str(overrides["engine_python"]), only_sim=engines == {"sim"})
+    if any(server.get("speculative") for server in servers):
+        return None
+    # A plain baseline of EAGLE's own code loads the head too.
+    heads = any(server["engine"] == "eagle" for server in servers)
+    draft = SPECULATIVE if heads else ("draft_model", *SPECULATIVE)
+    unused = [_flag(key) for key in draft if overrides.get(key) is not None]
+    if not unused:
+        return None
+    arms = "does not speculate" if len(names) == 1 else "do not speculate"
+    return f"{', '.join(names)} {arms}: without effect: {', '.join(unused)}"
 
 
 def _check_python(python: str, *, only_sim: bool) -> None:

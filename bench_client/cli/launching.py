@@ -1,11 +1,13 @@
 """From the command line's options to the arms that they launch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import click
 
 from bench_client.plan.scenario import load_scenario
 from bench_client.run.options import Arm
-from server_launchers.given import check_given
+from server_launchers.given import check_given, unheeded
 from server_launchers.launch import prepare, prepare_elsewhere
 from server_launchers.presets import Presets, load
 from server_launchers.settings import LaunchCommand
@@ -33,7 +35,7 @@ def launch_arms(given: Mapping[str, Any]) -> tuple[Arm, ...]:
         EngineError: a missing engine.
     """
     presets = load(given["presets"])
-    check_given(given["servers"], presets, overrides(given))
+    _heed(given["servers"], presets, given)
     return tuple(_arm(name, presets, given) for name in given["servers"])
 
 
@@ -52,8 +54,15 @@ def _arm(name: str, presets: Presets, given: Mapping[str, Any]) -> Arm:
 def printable_command(name: str, given: Mapping[str, Any]) -> LaunchCommand:
     """The command for a machine that may not be this one."""
     presets = load(given["presets"])
-    check_given((name,), presets, overrides(given))
+    _heed((name,), presets, given)
     return prepare_elsewhere(name, presets, overrides(given))
+
+
+def _heed(names: Sequence[str], presets: Presets, given: Mapping[str, Any]) -> None:
+    asked = overrides(given)
+    check_given(names, presets, asked)
+    if told := unheeded(names, presets, asked):
+        click.echo(f"bench-client: {told}", err=True)
 
 
 def overrides(given: Mapping[str, Any]) -> dict[str, object]:

@@ -22,10 +22,7 @@ stopped=      # the exit code that a signal asks for
 failed=0      # cells that failed
 stuck=        # set once a server has left something behind that the next would meet
 notes=()      # what became of each cell
-drafts=()     # options in EXTRA_ARGS that are refused where nothing is drafted, with their values
-naming=()     # options that say what a system's name means
-others=()     # all of EXTRA_ARGS but the drafts
-declare -A heeded # the drafts that a system takes
+naming=()     # options in EXTRA_ARGS that say what a system's name means
 declare -A at # results folder by "SYSTEM CONCURRENCY", of cells that ran to their end
 
 say() { printf 'matrix: %s\n' "$*" >&2; }
@@ -55,39 +52,10 @@ lock() {
   fi
 }
 
-sort_extra() {
-  local i word
-  [[ -z ${MODEL:-} ]] || naming+=(--model "$MODEL")
-  for ((i = 0; i < ${#extra[@]}; i++)); do
-    word=${extra[i]}
-    case $word in
-      --draft-model | --spec-* | --simulate-accept-length)
-        [[ $word == *=* ]] || word+=" ${extra[++i]:-}"
-        drafts+=("$word")
-        ;;
-      --draft-model=* | --simulate-accept-length=*) drafts+=("$word") ;;
-      --presets | --model)
-        naming+=("$word" "${extra[i + 1]:-}")
-        others+=("$word" "${extra[++i]:-}")
-        ;;
-      --presets=* | --model=*) naming+=("$word") others+=("$word") ;;
-      --launch-arg) others+=("$word" "${extra[++i]:-}") ;; # whose value may look like any of these
-      *) others+=("$word") ;;
-    esac
-  done
-}
-
-# Ends where there is no such system; finds out which of the drafts it takes.
+# Ends where there is no such system.
 check_system() {
-  local each own said
-  heeded[$1]=
-  for each in "${drafts[@]}"; do
-    read -ra own <<<"$each"
-    said=$(bench-client launch "$1" --print "${naming[@]}" "${own[@]}" 2>&1) || true
-    [[ $said == *"none of the servers speculates"* ]] || heeded[$1]+="$each "
-  done
-  read -ra own <<<"${heeded[$1]}"
-  if ! said=$(bench-client launch "$1" --print "${naming[@]}" "${own[@]}" 2>&1); then
+  local said
+  if ! said=$(bench-client launch "$1" --print "${naming[@]}" 2>&1); then
     say "SYSTEMS: ${said#bench-client: }"
     exit 2
   fi
@@ -95,7 +63,13 @@ check_system() {
 
 # What every cell would fail by is said before the first is measured.
 check() {
-  local each
+  local i each
+  for ((i = 0; i < ${#extra[@]}; i++)); do
+    case ${extra[i]} in
+      --presets) naming+=(--presets "${extra[i + 1]:-}") ;;
+      --presets=*) naming+=("${extra[i]}") ;;
+    esac
+  done
   for each in "${concurrencies[@]}"; do
     if [[ ! $each =~ ^[1-9][0-9]{0,4}$ ]]; then
       say "CONCURRENCIES: $each is no number of requests in flight"
@@ -118,7 +92,7 @@ python_of() {
 
 # Sets `options`, what is measured, and `cell`, the same as one word: other settings, other cell.
 choose() {
-  local python own
+  local python
   python=$(python_of "$1")
   options=(--server "$1" --concurrency "$2" --scenario "${SCENARIO:-eleven-prompts}")
   [[ -z ${MODEL:-} ]] || options+=(--model "$MODEL")
@@ -126,8 +100,7 @@ choose() {
   [[ -z ${TEMPERATURE:-} ]] || options+=(--temperature "$TEMPERATURE")
   [[ -z ${REPEAT:-} ]] || options+=(--repeat "$REPEAT")
   [[ -z $python ]] || options+=(--engine-python "$python")
-  read -ra own <<<"${heeded[$1]}"
-  options+=("${others[@]}" "${own[@]}")
+  options+=("${extra[@]}")
   cell=$(printf ' %q' "${options[@]}")
   cell=${cell# }
 }
@@ -259,7 +232,6 @@ if ! command -v bench-client >/dev/null; then
   say "bench-client is not on the PATH: activate the environment that has it"
   exit 2
 fi
-sort_extra
 check
 mkdir -p "$results"
 lock

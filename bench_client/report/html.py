@@ -5,6 +5,7 @@ from html import escape
 
 from bench_client.report import comparison_tables, details, resources, sentences, tables
 from bench_client.report.arms import Arm, Report
+from bench_client.report.outcome import outcome
 from bench_client.report.page import page
 from bench_client.report.panels import panels
 from bench_client.report.sentences import Line
@@ -52,7 +53,7 @@ def _comparison(found: Report) -> Iterator[str]:
     yield from _resources(found)
     for arm, against in found.pairs():
         yield f"<h3>{_safe(arm.name)} against {_safe(baseline.name)}</h3>"
-        yield _lines(sentences.outcome(baseline, against))
+        yield _lines(outcome(baseline, against))
         if not against.refused:
             yield _table(comparison_tables.ratios(against))
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from bench_client.report import comparison_tables, details, resources, sentences, tables
 from bench_client.report.arms import Arm, Report
+from bench_client.report.outcome import outcome
 from bench_client.report.sentences import Line
 from bench_client.report.tables import Column, Table
 from bench_client.report.text import plain
@@ -37,7 +38,7 @@ def _comparison(found: Report) -> Iterator[str]:
     yield from _resources(found)
     for arm, against in found.pairs():
         yield f"### {_cell(arm.name)} against {_cell(found.arms[0].name)}"
-        yield _lines(sentences.outcome(found.arms[0], against))
+        yield _lines(outcome(found.arms[0], against))
         if not against.refused:
             yield _table(comparison_tables.ratios(against))
 

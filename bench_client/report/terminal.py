@@ -14,6 +14,7 @@ from rich.text import Text
 
 from bench_client.report import comparison_tables, resources, sentences, tables
 from bench_client.report.arms import Arm, Report
+from bench_client.report.outcome import outcome
 from bench_client.report.sentences import Line
 from bench_client.report.tables import Column, Table
 from bench_client.report.text import plain
@@ -86,7 +87,7 @@ def _comparison_blocks(found: Report) -> Iterator[RenderableType]:
     for head, table in resources.side_by_side(found):
         yield Group(_text(head, "bold"), _table(table))
     for each, against in found.pairs():
-        lines = _lines(sentences.outcome(found.arms[0], against))
+        lines = _lines(outcome(found.arms[0], against))
         yield Group(_text(each.name, "bold"), lines)
 
 

@@ -1,13 +1,11 @@
 """Whether an engine is installed, in a version that serves, with a torch that runs here."""
 
-import functools
 import re
-import subprocess
 from collections.abc import Sequence
 
 from msgspec import structs
 
-from .eagle_server.model import VERSIONS
+from .eagle_server.model import NEWEST, OLDEST, VERSIONS
 from .finding import Row
 from .flags import at_least
 from .gpu import Gpu
@@ -18,16 +16,6 @@ from .settings import LaunchSettings
 
 # The first driver branch for each CUDA (NVIDIA's CUDA Compatibility, minor version compatibility).
 DRIVERS = {11: 450, 12: 525, 13: 580}
-
-# Runs in the engine's Python: torch is read, not imported.
-CUDA = """
-import importlib.util as iu, pathlib
-build, torch = {}, iu.find_spec("torch")
-if torch and torch.origin:
-    path = pathlib.Path(torch.origin).with_name("version.py")
-    if path.exists(): exec(path.read_text(), build)
-print(build.get("cuda") or "")
-"""
 
 
 def engine_row(engine: Probeable, python: str, cards: Sequence[Gpu]) -> Row:
@@ -66,13 +54,9 @@ def _transformers(seen: Probed) -> str | None:
 def _wrong_version(engine: Probeable, seen: Probed) -> str | None:
     """The launcher's own refusal, or that of EAGLE's server."""
     if engine == "eagle":
-        oldest, newest = (
-            tuple(int(part) for part in each.split("."))
-            for each in re.findall(r"\d+\.\d+", VERSIONS)
-        )
         version = _transformers(seen)
-        after = (newest[0], newest[1] + 1)
-        good = version and at_least(version, oldest) and not at_least(version, after)
+        after = (NEWEST[0], NEWEST[1] + 1)
+        good = version and at_least(version, OLDEST) and not at_least(version, after)
         return None if good else VERSIONS
     asked = LaunchSettings(name=engine, engine=engine, model="any", engine_version=seen.version)
     try:
@@ -97,22 +81,6 @@ def _old_driver(seen: Probed, cards: Sequence[Gpu]) -> str | None:
 
 def _cuda(seen: Probed) -> int | None:
     """The major version of CUDA that its torch was built with."""
-    told = re.match(r"\d+", _asked_cuda(seen.python))
+    told = re.match(r"\d+", seen.cuda or "")
     named = re.search(r"\+cu(\d+)\d$", seen.torch or "")  # 2.13.0+cu130
     return int(told[0]) if told else int(named[1]) if named else None
-
-
-@functools.cache
-def _asked_cuda(python: str) -> str:
-    try:
-        done = subprocess.run(
-            [python, "-c", CUDA],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()

@@ -12,7 +12,7 @@ from msgspec import structs
 from .finding import GIB, Row
 from .gpu import Gpu, visible
 from .home import at_home
-from .hub import cache, commit
+from .hub import cache, commit, home, repository
 
 BUSY_GIB = 1
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -121,7 +121,7 @@ def _folder(model: str) -> Path | None:
     if Path(model).is_dir():
         return Path(model)
     known = commit(model)
-    folder = cache() / f"models--{model.replace('/', '--')}" / "snapshots" / (known or "none")
+    folder = repository(model) / "snapshots" / (known or "none")
     return folder if os.access(folder, os.R_OK) else None
 
 
@@ -176,6 +176,5 @@ def _token() -> str | None:
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if os.environ.get(name):
             return name
-    home = at_home(os.environ.get("HF_HOME", "~/.cache/huggingface"))
-    path = at_home(os.environ.get("HF_TOKEN_PATH", home / "token"))
+    path = at_home(os.environ.get("HF_TOKEN_PATH", home() / "token"))
     return str(path) if os.access(path, os.R_OK) else None

@@ -12,10 +12,19 @@ from .home import at_home
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
+def home() -> Path:
+    """Where Hugging Face's libraries keep what they keep."""
+    return at_home(os.environ.get("HF_HOME", "~/.cache/huggingface"))
+
+
 def cache() -> Path:
-    """Where Hugging Face's libraries keep downloads."""
-    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
-    return at_home(os.environ.get("HF_HUB_CACHE", f"{home}/hub"))
+    """Where they keep downloads."""
+    return at_home(os.environ.get("HF_HUB_CACHE", home() / "hub"))
+
+
+def repository(model: str) -> Path:
+    """Where they keep those of one repository."""
+    return cache() / f"models--{model.replace('/', '--')}"
 
 
 def with_commits(found: ServerFacts, model: str | None, draft_model: str | None) -> ServerFacts:
@@ -36,7 +45,7 @@ def commit(model: str | None, revision: str | None = None) -> str | None:
         return revision
     if model is None or not re.fullmatch(r"[\w.-]+(?:/[\w.-]+)?", model) or Path(model).exists():
         return None
-    ref = cache() / f"models--{model.replace('/', '--')}" / "refs" / (revision or "main")
+    ref = repository(model) / "refs" / (revision or "main")
     try:
         said = ref.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):

@@ -34,6 +34,7 @@ if torch and torch.origin:
     path = pathlib.Path(torch.origin).with_name("version.py")
     if path.exists(): exec(path.read_text(), build)
 print(json.dumps({"found": found, "version": version(*sys.argv[1:]), "torch": version("torch"),
+    "cuda": build.get("cuda"),
     "accelerated": bool(build.get("cuda") or build.get("hip") or build.get("xpu"))}))
 """
 
@@ -61,12 +62,16 @@ INSTALL: dict[Probeable, str] = {
 
 
 class Probed(Struct, frozen=True, kw_only=True):
-    """What an engine's Python says. `device` is cpu where its torch is a CPU-only build."""
+    """What an engine's Python says. `device` is cpu where its torch is a CPU-only build.
+
+    `cuda` is the version that its torch was built with.
+    """
 
     python: str
     found: bool
     version: str | None = None
     torch: str | None = None
+    cuda: str | None = None
     accelerated: bool = False
     help: str | None = None
 

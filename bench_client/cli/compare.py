@@ -71,17 +71,13 @@ def _gate(baseline: str, other: str, found: "GateResult") -> dict[str, Any]:
 def _exit_code(report: "Report", verdicts: Sequence["GateResult"]) -> int:
     """Gates are of valid runs: where one is not, say why before failing."""
     from bench_client.cli.errors import INVALID
+    from bench_client.report.sentences import decisive
 
     invalid = [arm for arm in report.arms if verdicts and arm.summary.verdict == "invalid"]
     for arm in invalid:
-        why = "; ".join(
-            f"{doubt.message} ({doubt.code})"
-            for doubt in arm.summary.doubts
-            if doubt.severity == "invalid"
-        )
         click.echo(
             f"bench-client: {arm.name} is invalid, so its gates do not count (exit {INVALID}): "
-            f"{why}",
+            f"{decisive(arm)}",
             err=True,
         )
     failed = any(verdict.stops for verdict in verdicts)

@@ -127,6 +127,8 @@ def _with_repeats(
     if _repeats_are_pairs(baseline, other):
         pairs = max((ratio.n[0] for ratio in ratios.values()), default=1)
         return {figure: _of_repeats(ratio) for figure, ratio in ratios.items()}, pairs
+    if any(len({record.repeat for record in run.records}) < 2 for run in (baseline, other)):
+        return dict(ratios), 1
     sides = [by_repeat(run) for run in (baseline, other)]
     found, repeats = dict(ratios), 1
     for figure, ratio in ratios.items():

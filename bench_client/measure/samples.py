@@ -10,7 +10,7 @@ import numpy as np
 
 from bench_client.measure.imported import imported_samples
 from bench_client.measure.intervals import FEWEST_UNITS, FloatArray, Units
-from bench_client.measure.speculation import request_step_ms, steps_by_request
+from bench_client.measure.speculation import Steps, request_step_ms, steps_by_request
 from bench_client.measure.timeline import (
     RequestFigures,
     chunk_gaps_ms,
@@ -120,7 +120,7 @@ def _recorded(run: Run, key: Key, speculates: bool) -> dict[str, Sample]:
     found["chunk_gap_ms"] = Sample.of_lists([chunk_gaps_ms(record) for record in ok], labels)
     found["itl_ms"] = Sample.of_lists([itl_ms(record) for record in ok], labels)
     if speculates:
-        found["accept_length"] = _accept(run, key)
+        found["accept_length"] = _accept([(key(each), steps_of(each)) for each in ok])
     return found
 
 
@@ -162,10 +162,8 @@ def _known(pairs: Sequence[tuple[Hashable, float | None]]) -> Sample:
     return Sample.of_values([value for _, value in known], [label for label, _ in known])
 
 
-def _accept(run: Run, key: Key) -> Sample:
+def _accept(pairs: Sequence[tuple[Hashable, Steps | None]]) -> Sample:
     """Tokens over steps, so that the mean is the headline's: all tokens over all steps."""
-    steps_of = steps_by_request(run)
-    pairs = [(key(each), steps_of(each)) for each in ok_records(run)]
     known = [(label, steps) for label, steps in pairs if steps]
     return Sample(
         values=np.array([steps.accept_length for _, steps in known]),

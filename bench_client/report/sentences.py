@@ -190,13 +190,19 @@ def language(code: str) -> str:
     return LANGUAGES.get(code, code)
 
 
+def decisive(arm: Arm) -> str:
+    """What its verdict rests on, in full."""
+    verdict = arm.summary.verdict
+    doubts = (doubt for doubt in arm.summary.doubts if doubt.severity == verdict)
+    return "; ".join(f"{doubt.message} ({doubt.code})" for doubt in doubts)
+
+
 def standing(arm: Arm) -> str:
     """Why an arm's figures may not be trusted, for where its own report is not; empty if they may.
 
     What makes it invalid in full, what makes it doubtful by name.
     """
-    verdict = arm.summary.verdict
-    doubts = [doubt for doubt in arm.summary.doubts if doubt.severity == verdict]
-    if verdict == "invalid":
-        return f"invalid: {'; '.join(f'{doubt.message} ({doubt.code})' for doubt in doubts)}"
-    return f"doubtful: {', '.join(doubt.code for doubt in doubts)}" if doubts else ""
+    if arm.summary.verdict == "invalid":
+        return f"invalid: {decisive(arm)}"
+    doubtful = [doubt.code for doubt in arm.summary.doubts if doubt.severity == "doubtful"]
+    return f"doubtful: {', '.join(doubtful)}" if doubtful else ""

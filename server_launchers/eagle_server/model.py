@@ -12,7 +12,8 @@ from typing import Any
 from .asks import Ask, BadRequestError, Sampling
 from .settings import MAX_LENGTH, SLACK, Settings, StartError
 
-VERSIONS = "EAGLE's code runs with transformers 4.53 to 4.57"
+OLDEST, NEWEST = (4, 53), (4, 57)  # of transformers
+VERSIONS = "EAGLE's code runs with transformers {}.{} to {}.{}".format(*OLDEST, *NEWEST)
 
 
 class Engine:

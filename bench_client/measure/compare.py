@@ -93,7 +93,7 @@ def _compared(
         found,
         ratios=ratios,
         one_sided=one_sided((baseline, other), (below, above), ratios),
-        why=None if unlike_work(baseline, other) else _why((baseline, other), found, measured),
+        why=_explained((baseline, other), (below, above), found, measured),
         repeats=repeats,
         by_language=dict(_by_language(rows, how)),
         lossless=same,
@@ -148,19 +148,34 @@ def _of_repeats(ratio: Ratio) -> Ratio:
     return msgspec.structs.replace(ratio, recommended_repeats=needed)
 
 
-def _why(both: tuple[Run, Run], found: Comparison, measured: float | None) -> Explanation | None:
-    """Of the prompts that were compared: what only whole runs have explains no part of one."""
-    baseline, other = both
-    if found.shared_prompts:
-        baseline, other = common_part(*both)
-    spoken = run_speculation(other)
-    by_request = spoken is not None and spoken.accept_length_source == "per_request"
-    if run_speculation(baseline) or (found.shared_prompts and not by_request):
+def _explained(
+    both: tuple[Run, Run], kept: tuple[Samples, Samples], found: Comparison, measured: float | None
+) -> Explanation | None:
+    if unlike_work(*both):
         return None
-    below = samples(baseline, unit_key(baseline), False)
-    above = samples(other, unit_key(other), spoken is not None)
-    base_step = plain_step_ms(baseline) or _mean(below.get("step_ms"))
-    return explain(base_step, spoken, _prompt_mean(above), measured, fit(other))
+    if found.shared_prompts:
+        return _why_of_part(*common_part(*both), measured)
+    return _why(both, kept, measured)
+
+
+def _why(
+    both: tuple[Run, Run], kept: tuple[Samples, Samples], measured: float | None
+) -> Explanation | None:
+    baseline, other = both
+    if run_speculation(baseline):
+        return None
+    base_step = plain_step_ms(baseline) or _mean(kept[0].get("step_ms"))
+    length = _prompt_mean(kept[1])
+    return explain(base_step, run_speculation(other), length, measured, fit(other))
+
+
+def _why_of_part(baseline: Run, other: Run, measured: float | None) -> Explanation | None:
+    """Of the prompts that were compared: what only whole runs have explains no part of one."""
+    spoken = run_speculation(other)
+    if spoken is None or spoken.accept_length_source != "per_request":
+        return None
+    kept = samples(baseline, unit_key(baseline), False), samples(other, unit_key(other), True)
+    return _why((baseline, other), kept, measured)
 
 
 def _by_language(rows: Sequence[PairRow], how: Interval95) -> Iterator[tuple[str, Ratio]]:
